@@ -51,6 +51,7 @@ Result<Party> party_of(const Topology& topology, const Job& job, const Rates& ca
   if (!shares) return tl::unexpected<Error>(shares.error());
 
   Party party;
+  party.demand = job.demand;
   party.slowest = job.demand;
   std::map<Index, double> hosts;
   std::map<Index, double> racks;

@@ -34,6 +34,7 @@ struct Party {
   std::vector<Server> servers{};
   std::vector<std::pair<Index, double>> hosts{};  // each once, and how many workers it has
   double workers = 0;
+  double demand = 0;   // Gbit/s, the job's
   double slowest = 0;  // Gbit/s: what the demand and the narrowest host link let every worker send
   // How many Gbit/s of the job each box can take at most, for want of slots; empty: no such limit.
   std::vector<double> box_limits{};

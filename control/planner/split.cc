@@ -199,15 +199,11 @@ Result<Split> product_form(const Network& network, const Party& party, const Rat
   if (!solved) return tl::unexpected<Error>(solved.error());
   const double f = solved->objective;
   if (!(f > 1e-12)) return nothing_left();
-  Split split{.rate = f, .columns = program.columns()};
-  Portion all{.all_servers = true, .share = 1, .racks = std::vector<std::vector<Part>>(party.racks.size())};
-  for (std::size_t r = 0; r < party.racks.size(); ++r) {
-    for (const auto& [box, column] : shared) all.racks[r].push_back({box, solved->values[column] / f});
-    const double merged = own[r] ? solved->values[*own[r]] / f : 0;
-    if (own[r]) all.racks[r].push_back({party.racks[r].box, merged});
-    if (with_rest) all.racks[r].push_back({kDirect, std::max(0.0, solved->values[rest] / f - merged)});
-  }
-  split.portions.push_back(std::move(all));
+  Split split{.rate = f, .own = std::vector<double>(party.racks.size()), .columns = program.columns()};
+  for (const auto& [box, column] : shared) split.shared.push_back({box, solved->values[column] / f});
+  split.rest = with_rest ? solved->values[rest] / f : 0;
+  for (std::size_t r = 0; r < party.racks.size(); ++r)
+    split.own[r] = own[r] ? std::min(split.rest, solved->values[*own[r]] / f) : 0;
   for (const Flow& flow : to_box)
     split.spread.put_to_box(flow.from, flow.to, values_of(flow.columns, solved->values));
   for (const Flow& flow : to_server)
@@ -217,38 +213,31 @@ Result<Split> product_form(const Network& network, const Party& party, const Rat
 
 Split closed_form_split(const Network& network, const Party& party, const Rates& capacity, bool own_racks) {
   const Topology& topology = network.topology;
-  Split split;
-  Portion all{.all_servers = true, .share = 1, .racks = std::vector<std::vector<Part>>(party.racks.size())};
-  std::vector<Part> shared;
-  double in_boxes = 0;
+  Split split{.own = std::vector<double>(party.racks.size())};
   if (own_racks) {
     split.rate = rack_local_rate(topology, party, capacity);
-  } else {
-    split.rate = upper_bound(topology, party, capacity);
-    double rates = 0;
-    for (Index b = 0; b < topology.boxes().size(); ++b) {
-      if (!is_usable(network, party, capacity, b)) continue;
-      shared.push_back({b, box_rate(topology, party, capacity, b)});
-      rates += shared.back().amount;
+    split.rest = 1;
+    for (std::size_t r = 0; r < party.racks.size(); ++r) {
+      const Party::Rack& rack = party.racks[r];
+      if (rack.box == kNone || rack.workers < 2 || !(split.rate > 0)) continue;
+      const double rate = box_rate(topology, party, capacity, rack.box);
+      split.own[r] = std::min(1.0, rate / (rack.workers * split.rate));
     }
-    // Boxes as full as they get, and each as full as the others.
-    in_boxes = party.servers.empty() ? 1 : std::min(1.0, rates / (party.workers * split.rate));
-    for (Part& part : shared) part.amount *= in_boxes / rates;
-    if (shared.empty()) in_boxes = 0;
+    return split;
   }
-  for (std::size_t r = 0; r < party.racks.size(); ++r) {
-    const Party::Rack& rack = party.racks[r];
-    all.racks[r] = shared;
-    double rest = 1 - in_boxes;
-    if (own_racks && rack.box != kNone && rack.workers > 1 && split.rate > 0) {
-      const double merged =
-          std::min(rest, box_rate(topology, party, capacity, rack.box) / (rack.workers * split.rate));
-      all.racks[r].push_back({rack.box, merged});
-      rest -= merged;
-    }
-    if (!party.servers.empty()) all.racks[r].push_back({kDirect, rest});
+  split.rate = upper_bound(topology, party, capacity);
+  double rates = 0;
+  for (Index b = 0; b < topology.boxes().size(); ++b) {
+    if (!is_usable(network, party, capacity, b)) continue;
+    split.shared.push_back({b, box_rate(topology, party, capacity, b)});
+    rates += split.shared.back().amount;
   }
-  split.portions.push_back(std::move(all));
+  // Boxes as full as they get, and each as full as the others.
+  const double merged = split.shared.empty()    ? 0
+                        : party.servers.empty() ? 1
+                                                : std::min(1.0, rates / (party.workers * split.rate));
+  for (Part& part : split.shared) part.amount *= merged / rates;
+  split.rest = 1 - merged;
   return split;
 }
 
@@ -312,10 +301,8 @@ Result<Split> full_form(const Network& network, const Party& party, const Rates&
   const double f = solved->objective;
   if (!(f > 1e-12)) return nothing_left();
   Split split{.rate = f, .columns = program.columns()};
-  for (std::size_t s = 0; s < party.servers.size(); ++s)
-    split.portions.push_back({.server = s,
-                              .share = party.servers[s].share,
-                              .racks = std::vector<std::vector<Part>>(party.racks.size())});
+  split.portions.resize(party.servers.size());
+  for (Portion& portion : split.portions) portion.racks.resize(party.racks.size());
   // Boxes in order, what is direct behind them: racks that use one box lie side by side as far as possible.
   std::stable_sort(uses.begin(), uses.end(), [](const Use& a, const Use& b) { return a.place < b.place; });
   for (const Use& use : uses) {

@@ -65,18 +65,20 @@ class Spread {
   Kept to_server_;
 };
 
-// The part of the gradient that one server merges, or all of them alike.
+// What one server merges, of the full form.
 struct Portion {
-  std::size_t server = 0;  // of Party::servers
-  bool all_servers = false;
-  double share = 0;
   // Of each rack of the party: its parts in the order in which they are laid side by side, so that racks which use one
-  // box do so for the same chunks. They add up to share.
+  // box do so for the same chunks. They add up to the server's share.
   std::vector<std::vector<Part>> racks{};
 };
 
 struct Split {
   double rate = 0;  // Gbit/s, as the linear program has it; rounding leaves less
+  // Product form and closed forms: boxes that all racks use; and of each rack, what of the rest its own box merges.
+  std::vector<Part> shared{};
+  double rest = 0;
+  std::vector<double> own{};
+  // Full form: of each server of the party; else empty.
   std::vector<Portion> portions{};
   Spread spread{};
   std::size_t columns = 0;  // of the program; 0: closed form

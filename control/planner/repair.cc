@@ -1,0 +1,372 @@
+#include "planner/repair.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+namespace tally::planner {
+namespace {
+
+constexpr std::size_t kMostMoves = 600;
+// Of the moves that look best by prices so many are tried; if none of them cools the hottest resource, that is the end.
+constexpr std::size_t kTried = 24;
+constexpr double kOne = 1.0 / kGroups;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// What is done with one group: a new box for one rack, for all racks, or none for all.
+struct Move {
+  enum class Kind : std::uint8_t { kOneRack, kAllRacks, kNobody, kSwapServers };
+  double gain = 0;  // by prices
+  Kind kind = Kind::kAllRacks;
+  std::size_t group = 0;
+  std::size_t rack = 0;
+  std::uint8_t box = Entry::kNoBox;
+  std::size_t other = 0;  // group that gives its server for this one's
+};
+
+class Repair {
+ public:
+  Repair(LoadModel& model, const Topology& topology, const Party& party, const Rates& capacity,
+         Tables& tables)
+      : model_(model),
+        topology_(topology),
+        party_(party),
+        tables_(tables),
+        room_(capacity),
+        loads_(unit_loads(model, topology, party, tables)),
+        servers_(std::max<std::size_t>(1, party.servers.size())) {
+    for (Index b = 0; b < topology.boxes().size(); ++b)
+      room_[topology.box(b)] = box_rate(topology, party, capacity, b);
+    name_more_boxes();
+    own_.assign(party.racks.size(), Entry::kNoBox);
+    for (std::size_t r = 0; r < own_.size(); ++r) {
+      const auto at = std::find(tables.boxes.begin(), tables.boxes.end(), party.racks[r].box);
+      if (party.racks[r].box != kNone && at != tables.boxes.end())
+        own_[r] = static_cast<std::uint8_t>(at - tables.boxes.begin());
+    }
+    is_shared_.assign(tables.boxes.size(), false);
+    for (std::size_t g = 0; g < kGroups; ++g) {
+      if (is_uniform(g)) is_shared_[entry(0, g).box] = true;
+    }
+    const auto named = static_cast<std::size_t>(std::count(is_shared_.begin(), is_shared_.end(), true));
+    for (std::size_t b = 0, shared = named; b < is_shared_.size() && shared + 1 < kBoxesOfWorker; ++b) {
+      if (is_shared_[b]) continue;
+      is_shared_[b] = true;
+      ++shared;
+    }
+  }
+
+  std::size_t run(double promised) {
+    const double enough = kRepairedEnough / promised;
+    std::size_t moves = 0;
+    for (; moves < kMostMoves; ++moves) {
+      find_hottest();
+      if (worst_ <= enough || !cool()) break;
+    }
+    drop_unused_names();
+    return moves;
+  }
+
+ private:
+  [[nodiscard]] const Entry& entry(std::size_t rack, std::size_t group) const {
+    return tables_.of_rack[rack][group];
+  }
+  [[nodiscard]] bool is_uniform(std::size_t group) const {
+    const std::uint8_t box = entry(0, group).box;
+    if (box == Entry::kNoBox) return false;
+    return std::all_of(tables_.of_rack.begin(), tables_.of_rack.end(),
+                       [&](const auto& table) { return table[group].box == box; });
+  }
+  [[nodiscard]] Index switch_of(std::uint8_t box) const { return topology_.boxes()[tables_.boxes[box]].at; }
+
+  // Boxes that rounding left without a group may serve after all.
+  void name_more_boxes() {
+    for (Index b = 0; b < topology_.boxes().size() && tables_.boxes.size() < kBoxesOfWorker; ++b) {
+      if (room_[topology_.box(b)] > 0 &&
+          std::find(tables_.boxes.begin(), tables_.boxes.end(), b) == tables_.boxes.end())
+        tables_.boxes.push_back(b);
+    }
+  }
+  void drop_unused_names() {
+    std::vector<std::uint8_t> name(tables_.boxes.size(), Entry::kNoBox);
+    std::vector<Index> used;
+    for (std::size_t g = 0; g < kGroups; ++g) {
+      for (auto& table : tables_.of_rack) {
+        std::uint8_t& box = table[g].box;
+        if (box == Entry::kNoBox) continue;
+        if (name[box] == Entry::kNoBox) {
+          name[box] = static_cast<std::uint8_t>(used.size());
+          used.push_back(tables_.boxes[box]);
+        }
+        box = name[box];
+      }
+    }
+    tables_.boxes = std::move(used);
+  }
+
+  [[nodiscard]] double heat(Resource resource) const {
+    if (!(loads_[resource] > 1e-12)) return 0;
+    return room_[resource] > 0 ? loads_[resource] / room_[resource] : kInfinity;
+  }
+  void find_hottest() {
+    worst_ = 0;
+    for (Resource r = 0; r < loads_.size(); ++r) {
+      if (heat(r) <= worst_) continue;
+      worst_ = heat(r);
+      hottest_ = r;
+    }
+  }
+
+  // Calls `put` with each load of a group's entries, and how much of it.
+  template <class Put>
+  void each_load(std::size_t group, Put&& put) {
+    std::vector<std::uint8_t> sums;
+    for (std::size_t r = 0; r < party_.racks.size(); ++r) {
+      const Entry& it = entry(r, group);
+      const double workers = party_.racks[r].workers;
+      if (it.box == Entry::kNoBox) {
+        put(model_.to_server(party_.racks[r].at, it.server), workers);
+        continue;
+      }
+      put(model_.to_box(r, tables_.boxes[it.box]), workers);
+      if (!party_.servers.empty() && std::find(sums.begin(), sums.end(), it.box) == sums.end()) {
+        sums.push_back(it.box);
+        put(model_.to_server(switch_of(it.box), it.server), 1.0);
+      }
+    }
+  }
+  void lay(std::size_t group, double sign) {
+    each_load(group, [&](const LoadModel::Loads& on, double amount) {
+      for (const LoadModel::Load& load : on) loads_[load.resource] += sign * kOne * amount * load.amount;
+    });
+  }
+
+  // What a unit of load costs; it rises steeply where a resource is nearly as hot as the hottest. And the same of the
+  // hottest alone: whether something lies on it.
+  void set_prices() {
+    price_.assign(loads_.size(), 0);
+    for (Resource r = 0; r < loads_.size(); ++r) {
+      const double share = std::isfinite(worst_) ? heat(r) / worst_ : (std::isfinite(heat(r)) ? 0.0 : 1.0);
+      price_[r] = room_[r] > 0 ? std::pow(share, 24) / room_[r] + 1e-9 / room_[r] : 1e9;
+    }
+    const auto cost = [&](const LoadModel::Loads& on) {
+      double sum = 0;
+      for (const LoadModel::Load& load : on) sum += price_[load.resource] * load.amount;
+      return sum;
+    };
+    const std::size_t boxes = tables_.boxes.size();
+    to_box_.assign(party_.racks.size() * boxes, 0);
+    to_all_.assign(boxes, 0);
+    for (std::size_t r = 0; r < party_.racks.size(); ++r) {
+      for (std::size_t b = 0; b < boxes; ++b) {
+        to_box_[r * boxes + b] = party_.racks[r].workers * cost(model_.to_box(r, tables_.boxes[b]));
+        to_all_[b] += to_box_[r * boxes + b];
+      }
+    }
+    sum_.assign(boxes * servers_, 0);
+    direct_.assign(party_.racks.size() * servers_, kInfinity);
+    if (party_.servers.empty()) return;
+    for (std::size_t s = 0; s < servers_; ++s) {
+      for (std::size_t b = 0; b < boxes; ++b)
+        sum_[b * servers_ + s] = cost(model_.to_server(switch_of(static_cast<std::uint8_t>(b)), s));
+      for (std::size_t r = 0; r < party_.racks.size(); ++r)
+        direct_[r * servers_ + s] = party_.racks[r].workers * cost(model_.to_server(party_.racks[r].at, s));
+    }
+  }
+  [[nodiscard]] double to_box(std::size_t rack, std::uint8_t box) const {
+    return to_box_[rack * tables_.boxes.size() + box];
+  }
+  [[nodiscard]] double sum(std::uint8_t box, std::size_t server) const {
+    return sum_[box * servers_ + server];
+  }
+  [[nodiscard]] double direct(std::size_t rack, std::size_t server) const {
+    return direct_[rack * servers_ + server];
+  }
+  [[nodiscard]] double merged_at_home(std::size_t rack, std::size_t server) const {
+    const bool worth = own_[rack] != Entry::kNoBox && party_.racks[rack].workers > 1;
+    return worth ? to_box(rack, own_[rack]) + sum(own_[rack], server) : kInfinity;
+  }
+
+  void consider(const Move& move) {
+    if (move.gain > 0) moves_.push_back(move);
+  }
+  void consider_whole(std::size_t group, double now) {
+    const std::size_t server = entry(0, group).server;
+    const bool uniform = is_uniform(group);
+    std::optional<std::uint8_t> best;
+    double best_cost = kInfinity;
+    for (std::size_t b = 0; b < is_shared_.size(); ++b) {
+      const auto box = static_cast<std::uint8_t>(b);
+      if (!is_shared_[b] || (uniform && entry(0, group).box == box)) continue;
+      const double cost = to_all_[b] + sum(box, server);
+      if (cost < best_cost) best = box, best_cost = cost;
+    }
+    if (best) consider({now - best_cost, Move::Kind::kAllRacks, group, 0, *best});
+    if (!uniform || party_.servers.empty()) return;
+    double alone = 0;
+    for (std::size_t r = 0; r < party_.racks.size(); ++r)
+      alone += std::min(direct(r, server), merged_at_home(r, server));
+    consider({now - alone, Move::Kind::kNobody, group});
+  }
+  void consider_racks(std::size_t group) {
+    const std::size_t server = entry(0, group).server;
+    std::vector<std::pair<std::uint8_t, std::size_t>> used;  // boxes of this group, and by how many racks
+    for (const auto& table : tables_.of_rack) {
+      const std::uint8_t box = table[group].box;
+      if (box == Entry::kNoBox) continue;
+      const auto known =
+          std::find_if(used.begin(), used.end(), [&](const auto& u) { return u.first == box; });
+      if (known == used.end())
+        used.emplace_back(box, 1);
+      else
+        ++known->second;
+    }
+    for (std::size_t r = 0; r < party_.racks.size(); ++r) {
+      const std::uint8_t box = entry(r, group).box;
+      const double now = cost_here(r, group, used);
+      if (box != Entry::kNoBox)
+        consider({now - direct(r, server), Move::Kind::kOneRack, group, r, Entry::kNoBox});
+      for (const auto& [other, racks] : used) {
+        if (other != box) consider({now - to_box(r, other), Move::Kind::kOneRack, group, r, other});
+      }
+      const auto at_home = [&](const auto& u) { return u.first == own_[r]; };
+      if (own_[r] != Entry::kNoBox && own_[r] != box && std::none_of(used.begin(), used.end(), at_home))
+        consider({now - merged_at_home(r, server), Move::Kind::kOneRack, group, r, own_[r]});
+    }
+  }
+  // What is saved if the rack's part of a group goes away.
+  [[nodiscard]] double cost_here(std::size_t rack, std::size_t group,
+                                 const std::vector<std::pair<std::uint8_t, std::size_t>>& used) const {
+    const Entry& it = entry(rack, group);
+    if (it.box == Entry::kNoBox) return direct(rack, it.server);
+    const auto mine =
+        std::find_if(used.begin(), used.end(), [&](const auto& u) { return u.first == it.box; });
+    return to_box(rack, it.box) + (mine->second == 1 ? sum(it.box, it.server) : 0);
+  }
+  [[nodiscard]] double cost_of(std::size_t group) {
+    double cost = 0;
+    each_load(group, [&](const LoadModel::Loads& on, double amount) {
+      for (const LoadModel::Load& load : on) cost += amount * price_[load.resource] * load.amount;
+    });
+    return cost;
+  }
+  [[nodiscard]] bool is_hot(std::size_t group) {
+    bool hot = false;
+    each_load(group, [&](const LoadModel::Loads& on, double) {
+      hot = hot || std::any_of(on.begin(), on.end(),
+                               [&](const LoadModel::Load& load) { return load.resource == hottest_; });
+    });
+    return hot;
+  }
+
+  // Of uniform groups one of each kind is looked at: all of them weigh the same.
+  void find_moves() {
+    moves_.clear();
+    std::vector<bool> seen(tables_.boxes.size() * servers_);
+    std::vector<std::size_t> hot_kinds;
+    std::vector<std::size_t> kinds;
+    for (std::size_t g = 0; g < kGroups; ++g) {
+      const bool uniform = is_uniform(g);
+      if (uniform) {
+        const std::size_t kind = entry(0, g).box * servers_ + entry(0, g).server;
+        if (seen[kind]) continue;
+        seen[kind] = true;
+        kinds.push_back(g);
+      }
+      if (!is_hot(g)) continue;
+      if (uniform) hot_kinds.push_back(g);
+      consider_whole(g, cost_of(g));
+      if (!uniform && !party_.servers.empty()) consider_racks(g);
+    }
+    for (const std::size_t hot : hot_kinds) {
+      for (const std::size_t other : kinds) {
+        const Entry& a = entry(0, hot);
+        const Entry& b = entry(0, other);
+        if (party_.servers.empty() || a.server == b.server) continue;
+        const double now = sum(a.box, a.server) + sum(b.box, b.server);
+        const double then = sum(a.box, b.server) + sum(b.box, a.server);
+        consider({now - then, Move::Kind::kSwapServers, hot, 0, Entry::kNoBox, other});
+      }
+    }
+    const auto by_gain = [](const Move& a, const Move& b) { return a.gain > b.gain; };
+    std::stable_sort(moves_.begin(), moves_.end(), by_gain);
+  }
+
+  void change(const Move& move) {
+    const std::size_t server = entry(0, move.group).server;
+    for (std::size_t r = 0; r < party_.racks.size(); ++r) {
+      Entry& it = tables_.of_rack[r][move.group];
+      switch (move.kind) {
+        case Move::Kind::kOneRack:
+          if (r == move.rack) it.box = move.box;
+          break;
+        case Move::Kind::kAllRacks:
+          it.box = move.box;
+          break;
+        case Move::Kind::kNobody:
+          it.box = merged_at_home(r, server) < direct(r, server) ? own_[r] : Entry::kNoBox;
+          break;
+        case Move::Kind::kSwapServers:
+          std::swap(it.server, tables_.of_rack[r][move.other].server);
+          break;
+      }
+    }
+  }
+  // True if the hottest resource is cooler now and nothing else became as hot.
+  bool cool() {
+    set_prices();
+    find_moves();
+    const double bar = worst_ * (1 - 1e-9);
+    std::vector<Entry> before(party_.racks.size());
+    for (std::size_t m = 0; m < std::min(kTried, moves_.size()); ++m) {
+      const Move& move = moves_[m];
+      const Rates old = loads_;
+      for (std::size_t r = 0; r < before.size(); ++r) before[r] = entry(r, move.group);
+      const bool swaps = move.kind == Move::Kind::kSwapServers;
+      lay(move.group, -1);
+      if (swaps) lay(move.other, -1);
+      change(move);
+      lay(move.group, 1);
+      if (swaps) lay(move.other, 1);
+      bool better = heat(hottest_) < bar;
+      for (Resource r = 0; r < loads_.size() && better; ++r)
+        better = loads_[r] <= old[r] + 1e-12 || heat(r) < bar;
+      if (better) return true;
+      loads_ = old;
+      if (swaps)
+        change(move);
+      else
+        for (std::size_t r = 0; r < before.size(); ++r) tables_.of_rack[r][move.group] = before[r];
+    }
+    return false;
+  }
+
+  LoadModel& model_;
+  const Topology& topology_;
+  const Party& party_;
+  Tables& tables_;
+  Rates room_;
+  Rates loads_;
+  std::size_t servers_;  // at least 1
+  std::vector<std::uint8_t> own_;
+  std::vector<bool> is_shared_;
+  double worst_ = 0;
+  Resource hottest_ = 0;
+  std::vector<double> price_;
+  std::vector<double> to_box_;  // of rack and box, all workers of the rack
+  std::vector<double> to_all_;  // of a box, all workers
+  std::vector<double> sum_;     // of box and server
+  std::vector<double> direct_;  // of rack and server, all workers of the rack
+  std::vector<Move> moves_;
+};
+
+}  // namespace
+
+std::size_t repair(LoadModel& model, const Topology& topology, const Party& party, const Rates& capacity,
+                   double promised, Tables& tables) {
+  if (!(promised > 0)) return 0;
+  return Repair(model, topology, party, capacity, tables).run(promised);
+}
+
+}  // namespace tally::planner

@@ -1,0 +1,135 @@
+#include "planner/table.h"
+
+#include <algorithm>
+#include <bitset>
+#include <limits>
+
+namespace tally::planner {
+
+LoadModel::LoadModel(const Network& network, const Party& party, const Spread& spread)
+    : network_(network), party_(party), spread_(spread), sums_(network.topology.resources()) {}
+
+LoadModel::Loads LoadModel::along(Index from, Index to, const std::vector<double>* shares, Resource end) {
+  const std::vector<Way>& ways = network_.ways.between(from, to);
+  if (ways.empty()) return {{end, std::numeric_limits<double>::infinity()}};
+  const std::vector<planner::Link>& links = network_.topology.links();
+  std::vector<Resource> touched;
+  const auto add = [&](Resource resource, double amount) {
+    if (sums_[resource] == 0) touched.push_back(resource);
+    sums_[resource] += amount;
+  };
+  const auto add_link = [&](Index link, double amount) {
+    add(network_.topology.link(link), amount);
+    if (network_.results == Results::kCounted) add(network_.topology.link(links[link].reverse), amount);
+  };
+  for (std::size_t w = 0; w < ways.size(); ++w) {
+    const double share = shares != nullptr ? (*shares)[w] : ways[w].share;
+    if (!(share > 0)) continue;
+    for (const Index link : ways[w].links) add_link(link, share);
+  }
+  add(end, 1);
+  const Resource first_server = network_.topology.server(0);
+  if (end >= first_server) {
+    const Server& server = network_.topology.servers()[end - first_server];
+    add_link(network_.topology.hosts()[server.host].down, 1);
+  }
+  Loads loads;
+  for (const Resource resource : touched) {
+    loads.push_back({resource, sums_[resource]});
+    sums_[resource] = 0;
+  }
+  return loads;
+}
+
+const LoadModel::Loads& LoadModel::to_box(std::size_t rack, Index box) {
+  const auto [found, is_new] = to_box_.try_emplace(std::uint64_t{rack} << 32 | box);
+  if (is_new) {
+    const Index from = party_.racks[rack].at;
+    found->second =
+        along(from, network_.topology.boxes()[box].at, spread_.to_box(from, box), network_.topology.box(box));
+  }
+  return found->second;
+}
+
+const LoadModel::Loads& LoadModel::to_server(Index from, std::size_t server) {
+  const auto [found, is_new] = to_server_.try_emplace(std::uint64_t{from} << 32 | server);
+  if (is_new) {
+    const Party::Server& it = party_.servers[server];
+    found->second =
+        along(from, it.at, spread_.to_server(from, it.number), network_.topology.server(it.number));
+  }
+  return found->second;
+}
+
+LoadModel::Loads LoadModel::from_hosts() const {
+  Loads loads;
+  for (const auto& [host, workers] : party_.hosts) {
+    const Host& it = network_.topology.hosts()[host];
+    loads.push_back({network_.topology.link(it.up), workers});
+    if (network_.results == Results::kCounted) loads.push_back({network_.topology.link(it.down), workers});
+  }
+  return loads;
+}
+
+Rates unit_loads(LoadModel& model, const Topology& topology, const Party& party, const Tables& tables) {
+  Rates loads(topology.resources());
+  const auto put = [&](const LoadModel::Loads& on, double amount) {
+    for (const LoadModel::Load& load : on) loads[load.resource] += amount * load.amount;
+  };
+  put(model.from_hosts(), 1);
+
+  const std::size_t boxes = tables.boxes.size();
+  const std::size_t servers = party.servers.size();
+  constexpr double kOne = 1.0 / kGroups;
+  for (std::size_t r = 0; r < party.racks.size(); ++r) {
+    std::vector<std::size_t> at_box(boxes);
+    std::vector<std::size_t> direct(servers);
+    for (const Entry& entry : tables.of_rack[r]) {
+      if (entry.box != Entry::kNoBox)
+        ++at_box[entry.box];
+      else
+        ++direct[entry.server];
+    }
+    const double each = party.racks[r].workers * kOne;
+    for (std::size_t b = 0; b < boxes; ++b) {
+      if (at_box[b] > 0) put(model.to_box(r, tables.boxes[b]), each * static_cast<double>(at_box[b]));
+    }
+    for (std::size_t s = 0; s < servers; ++s) {
+      if (direct[s] > 0) put(model.to_server(party.racks[r].at, s), each * static_cast<double>(direct[s]));
+    }
+  }
+  if (servers == 0) return loads;
+  // A box sends one sum of a group on, however many racks it has it from.
+  std::vector<std::size_t> sums(boxes * servers);
+  for (std::size_t g = 0; g < kGroups; ++g) {
+    std::bitset<kBoxesOfJob> seen;
+    for (const auto& table : tables.of_rack) {
+      const Entry& entry = table[g];
+      if (entry.box == Entry::kNoBox || seen[entry.box]) continue;
+      seen[entry.box] = true;
+      ++sums[entry.box * servers + entry.server];
+    }
+  }
+  for (std::size_t b = 0; b < boxes; ++b) {
+    for (std::size_t s = 0; s < servers; ++s) {
+      const std::size_t count = sums[b * servers + s];
+      if (count > 0)
+        put(model.to_server(topology.boxes()[tables.boxes[b]].at, s), kOne * static_cast<double>(count));
+    }
+  }
+  return loads;
+}
+
+Rated rate_of(const Topology& topology, const Party& party, const Rates& capacity, const Rates& unit) {
+  Rated rated{party.demand, kNone};
+  for (Resource r = 0; r < unit.size(); ++r) {
+    if (!(unit[r] > 0)) continue;
+    const Resource first_box = topology.box(0);
+    const bool is_box = r >= first_box && r < topology.server(0);
+    const double room = is_box ? box_rate(topology, party, capacity, r - first_box) : capacity[r];
+    if (room / unit[r] < rated.rate) rated = {std::max(0.0, room / unit[r]), r};
+  }
+  return rated;
+}
+
+}  // namespace tally::planner
