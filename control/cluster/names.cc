@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <string_view>
+#include <tuple>
 #include <unordered_set>
 #include <utility>
 
@@ -180,6 +181,46 @@ config::ValueType<std::vector<Counted>> counted_names_type() {
               return text::listed(one.names) + (one.count > 0 ? " x " + std::to_string(one.count) : "");
             }));
           }};
+}
+
+namespace {
+
+// Of a name that ends in a number without a leading zero: that number, and what stands before it.
+struct Numbered {
+  std::string before{};
+  std::uint64_t number = 0;
+};
+std::optional<Numbered> numbered(const std::string& name) {
+  const std::size_t digits = name.find_last_not_of("0123456789") + 1;
+  if (digits == name.size() || (name[digits] == '0' && digits + 1 < name.size())) return std::nullopt;
+  const auto number = text::whole_number(name.substr(digits), 0, kMaxNumber);
+  if (!number) return std::nullopt;
+  return Numbered{name.substr(0, digits), *number};
+}
+
+}  // namespace
+
+std::string as_ranges(Names names) {
+  const auto key = [](const std::string& name) {
+    const auto one = numbered(name);
+    return one ? std::tuple(one->before, one->number, std::string()) : std::tuple(name, std::uint64_t{0}, name);
+  };
+  std::ranges::sort(names, {}, key);
+  Names out;
+  for (std::size_t first = 0, last = 0; first < names.size(); first = ++last) {
+    const auto from = numbered(names[first]);
+    while (from && last + 1 < names.size()) {
+      const auto next = numbered(names[last + 1]);
+      if (!next || next->before != from->before || next->number != from->number + (last + 1 - first)) break;
+      ++last;
+    }
+    if (last == first)
+      out.push_back(names[first]);
+    else
+      out.push_back(from->before +
+                    in_brackets(std::to_string(from->number) + "-" + std::to_string(from->number + last - first)));
+  }
+  return text::listed(out);
 }
 
 std::string some_of(const Names& names) {

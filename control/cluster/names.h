@@ -30,7 +30,10 @@ struct Counted {
 };
 [[nodiscard]] config::ValueType<std::vector<Counted>> counted_names_type();
 
-// How many people would say it: "rack1, rack2 and 14 more".
+// The other way round: "rack[1-3], spine1", of names in any order.
+[[nodiscard]] std::string as_ranges(Names names);
+
+// How people would say it: "rack1, rack2 and 14 more".
 [[nodiscard]] std::string some_of(const Names& names);
 
 }  // namespace tally::cluster

@@ -56,6 +56,14 @@ TEST(ClusterNames, AComplaintNamesThePlaceInTheText) {
   EXPECT_THAT(parse_names("rack[3-1]").error().help, HasSubstr("[1-3]"));
 }
 
+TEST(ClusterNames, NamesBecomeRangesAgain) {
+  EXPECT_EQ(as_ranges({}), "");
+  EXPECT_EQ(as_ranges(names_of("rack[1-12]")), "rack[1-12]");
+  EXPECT_EQ(as_ranges({"spine1", "rack3", "rack2", "rack10", "rack1"}), "rack[1-3], rack10, spine1");
+  EXPECT_EQ(as_ranges({"a", "b01", "b02", "b0", "b1"}), "a, b[0-1], b01, b02");
+  EXPECT_EQ(as_ranges({"rack1-2", "rack1-1", "7", "8"}), "[7-8], rack1-[1-2]");
+}
+
 TEST(ClusterNames, ManyAreShortened) {
   EXPECT_EQ(some_of(names_of("r[1-3]")), "r1, r2, r3");
   EXPECT_EQ(some_of(names_of("r[1-16]")), "r1, r2 ... r16 (16)");
