@@ -57,6 +57,10 @@ double ingress_of_all(const Topology& topology, const Party& party, const Rates&
 double upper_bound(const Topology& topology, const Party& party, const Rates& capacity) {
   double boxes = 0;
   for (Index b = 0; b < topology.boxes().size(); ++b) boxes += box_rate(topology, party, capacity, b);
+  return upper_bound(topology, party, capacity, boxes);
+}
+
+double upper_bound(const Topology& topology, const Party& party, const Rates& capacity, double boxes) {
   if (party.servers.empty()) return std::min(party.slowest, boxes / party.workers);
   // All that a server cannot take as single streams must be merged first, and a box saves it at most W - 1 of W
   // streams: the root f of sum over servers max(0, W x_s f - B_s) = (W - 1) boxes / W. The left side is convex and

@@ -29,6 +29,9 @@ struct RackOfBox {
 // Of a job: the bound that no plan exceeds, whatever the servers' shares are, and what own racks give if links between
 // switches never bind.
 [[nodiscard]] double upper_bound(const Topology& topology, const Party& party, const Rates& capacity);
+// The same if boxes of `boxes` Gbit/s together are all that is used.
+[[nodiscard]] double upper_bound(const Topology& topology, const Party& party, const Rates& capacity,
+                                 double boxes);
 [[nodiscard]] double rack_local_rate(const Topology& topology, const Party& party, const Rates& capacity);
 
 }  // namespace tally::planner

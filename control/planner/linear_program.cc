@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <string>
 #include <unordered_map>
 
 #include "tally/mix64.h"
@@ -44,6 +45,15 @@ void LinearProgram::tidy(Bounds& row) {
   entries.resize(kept);
   std::erase_if(entries, [](const Entry& entry) { return entry.coefficient == 0; });
 }
+
+namespace {
+
+tl::unexpected<Error> no_optimum(int status) {
+  return fail(ErrorCode::kInvalidArgument,
+              "the linear program has no optimum (Clp's status " + std::to_string(status) + ")");
+}
+
+}  // namespace
 
 Result<LinearProgram::Solution> LinearProgram::solve() const {
   // Rows divided by their largest coefficient, so that links of one rack are seen to say the same.
@@ -116,6 +126,50 @@ Result<LinearProgram::Solution> LinearProgram::solve() const {
     Solution found{model.objectiveValue(), {}, rows.size()};
     const double* const values = model.primalColumnSolution();
     for (std::size_t c = 0; c < columns(); ++c) found.values.push_back(std::max(0.0, values[c]));
+    return found;
+  } catch (const CoinError& error) {
+    return fail(ErrorCode::kInvalidArgument, "Clp failed: " + error.message());
+  }
+}
+
+struct GrowingProgram::Model {
+  ClpSimplex clp{};
+  std::size_t columns = 0;
+};
+
+GrowingProgram::GrowingProgram(const std::vector<double>& uppers) : model_(std::make_unique<Model>()) {
+  ClpSimplex& clp = model_->clp;
+  clp.setLogLevel(0);
+  clp.resize(static_cast<int>(uppers.size()), 0);
+  for (std::size_t r = 0; r < uppers.size(); ++r)
+    clp.setRowBounds(static_cast<int>(r), -COIN_DBL_MAX, std::min(uppers[r], COIN_DBL_MAX));
+  clp.setOptimizationDirection(-1);
+}
+
+GrowingProgram::~GrowingProgram() = default;
+
+GrowingProgram::Column GrowingProgram::add(double objective, const std::vector<Entry>& entries) {
+  std::vector<int> rows;
+  std::vector<double> coefficients;
+  for (const Entry& entry : entries) {
+    rows.push_back(static_cast<int>(entry.row));
+    coefficients.push_back(entry.coefficient);
+  }
+  model_->clp.addColumn(static_cast<int>(rows.size()), rows.data(), coefficients.data(), 0, COIN_DBL_MAX,
+                        objective);
+  return static_cast<Column>(model_->columns++);
+}
+
+Result<GrowingProgram::Solution> GrowingProgram::solve() {
+  try {
+    ClpSimplex& clp = model_->clp;
+    clp.primal();
+    if (!clp.isProvenOptimal()) return no_optimum(clp.status());
+    Solution found{clp.objectiveValue()};
+    const double* const values = clp.primalColumnSolution();
+    const double* const prices = clp.dualRowSolution();
+    for (std::size_t c = 0; c < model_->columns; ++c) found.values.push_back(std::max(0.0, values[c]));
+    for (int r = 0; r < clp.numberRows(); ++r) found.prices.push_back(std::abs(prices[r]));
     return found;
   } catch (const CoinError& error) {
     return fail(ErrorCode::kInvalidArgument, "Clp failed: " + error.message());

@@ -3,7 +3,9 @@
 //   maximise the sum of objective x column, where every column >= 0 and every row is "<= upper" or "== value".
 // With all uppers >= 0 and all values 0, as plans have it, nothing at all is a solution, so one always exists.
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "tally/error.h"
@@ -48,6 +50,36 @@ class LinearProgram {
 
   std::vector<double> objective_;
   std::vector<Bounds> rows_;
+};
+
+// A program that grows: columns are added between solutions, and each solution starts from the last one. Rows are all
+// "<= upper" with uppers >= 0.
+class GrowingProgram {
+ public:
+  using Column = std::uint32_t;
+  struct Entry {
+    std::uint32_t row = 0;
+    double coefficient = 0;
+  };
+
+  explicit GrowingProgram(const std::vector<double>& uppers);
+  ~GrowingProgram();
+  GrowingProgram(const GrowingProgram&) = delete;
+  GrowingProgram& operator=(const GrowingProgram&) = delete;
+
+  // Each row at most once.
+  Column add(double objective, const std::vector<Entry>& entries);
+
+  struct Solution {
+    double objective = 0;
+    std::vector<double> values{};  // of the columns
+    std::vector<double> prices{};  // of the rows, >= 0: what one more of it would add to the objective
+  };
+  [[nodiscard]] Result<Solution> solve();
+
+ private:
+  struct Model;
+  std::unique_ptr<Model> model_;
 };
 
 }  // namespace tally::planner

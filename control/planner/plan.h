@@ -20,7 +20,7 @@ enum class Effort : std::uint8_t { kAtOnce, kProduct, kFull };
 struct Options {
   Effort effort = Effort::kFull;
   // A full form with more columns is not begun.
-  std::size_t most_columns = 40'000;
+  std::size_t most_columns = 20'000;
 };
 
 struct Plan {
@@ -38,7 +38,9 @@ struct Plan {
 // Fails for a job that party_of() refuses, and if nothing is left for it: something that it needs is down or full.
 [[nodiscard]] Result<Plan> make_plan(const Network& network, const Job& job, const Rates& capacity,
                                      const Options& options = {});
-// The same for a party whose boxes have limits.
+// The product form, by the program itself or by trees; of boxes no more than a worker can speak to.
+[[nodiscard]] Result<Split> solve_product(const Network& network, const Party& party, const Rates& capacity);
+// The same as make_plan() for a party whose boxes have limits.
 [[nodiscard]] Result<Plan> make_plan(const Network& network, const std::string& job, const Party& party,
                                      const Rates& capacity, const Options& options = {});
 

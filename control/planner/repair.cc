@@ -8,7 +8,9 @@
 namespace tally::planner {
 namespace {
 
-constexpr std::size_t kMostMoves = 600;
+// So many loads are looked at in all; what a move takes depends on the network.
+constexpr std::size_t kMostWork = 20'000'000;
+constexpr std::size_t kFewestMoves = 20;
 // Of the moves that look best by prices so many are tried; if none of them cools the hottest resource, that is the end.
 constexpr std::size_t kTried = 24;
 constexpr double kOne = 1.0 / kGroups;
@@ -45,6 +47,8 @@ class Repair {
       if (party.racks[r].box != kNone && at != tables.boxes.end())
         own_[r] = static_cast<std::uint8_t>(at - tables.boxes.begin());
     }
+    is_uniform_.assign(kGroups, false);
+    for (std::size_t g = 0; g < kGroups; ++g) look_at(g);
     is_shared_.assign(tables.boxes.size(), false);
     for (std::size_t g = 0; g < kGroups; ++g) {
       if (is_uniform(g)) is_shared_[entry(0, g).box] = true;
@@ -59,8 +63,9 @@ class Repair {
 
   std::size_t run(double promised) {
     const double enough = kRepairedEnough / promised;
+    const std::size_t most = std::max(kFewestMoves, kMostWork / work_of_a_move());
     std::size_t moves = 0;
-    for (; moves < kMostMoves; ++moves) {
+    for (; moves < most; ++moves) {
       find_hottest();
       if (worst_ <= enough || !cool()) break;
     }
@@ -72,14 +77,23 @@ class Repair {
   [[nodiscard]] const Entry& entry(std::size_t rack, std::size_t group) const {
     return tables_.of_rack[rack][group];
   }
-  [[nodiscard]] bool is_uniform(std::size_t group) const {
+  // All racks have one box for it.
+  [[nodiscard]] bool is_uniform(std::size_t group) const { return is_uniform_[group]; }
+  void look_at(std::size_t group) {
     const std::uint8_t box = entry(0, group).box;
-    if (box == Entry::kNoBox) return false;
-    return std::all_of(tables_.of_rack.begin(), tables_.of_rack.end(),
-                       [&](const auto& table) { return table[group].box == box; });
+    is_uniform_[group] =
+        box != Entry::kNoBox && std::all_of(tables_.of_rack.begin(), tables_.of_rack.end(),
+                                            [&](const auto& table) { return table[group].box == box; });
   }
   [[nodiscard]] Index switch_of(std::uint8_t box) const { return topology_.boxes()[tables_.boxes[box]].at; }
 
+  std::size_t work_of_a_move() {
+    std::size_t work = kGroups * party_.racks.size();
+    for (std::size_t r = 0; r < party_.racks.size(); ++r) {
+      for (const Index box : tables_.boxes) work += model_.to_box(r, box).size();
+    }
+    return work;
+  }
   // Boxes that rounding left without a group may serve after all.
   void name_more_boxes() {
     for (Index b = 0; b < topology_.boxes().size() && tables_.boxes.size() < kBoxesOfWorker; ++b) {
@@ -121,7 +135,7 @@ class Repair {
   // Calls `put` with each load of a group's entries, and how much of it.
   template <class Put>
   void each_load(std::size_t group, Put&& put) {
-    std::vector<std::uint8_t> sums;
+    summed_.clear();
     for (std::size_t r = 0; r < party_.racks.size(); ++r) {
       const Entry& it = entry(r, group);
       const double workers = party_.racks[r].workers;
@@ -130,8 +144,8 @@ class Repair {
         continue;
       }
       put(model_.to_box(r, tables_.boxes[it.box]), workers);
-      if (!party_.servers.empty() && std::find(sums.begin(), sums.end(), it.box) == sums.end()) {
-        sums.push_back(it.box);
+      if (!party_.servers.empty() && std::find(summed_.begin(), summed_.end(), it.box) == summed_.end()) {
+        summed_.push_back(it.box);
         put(model_.to_server(switch_of(it.box), it.server), 1.0);
       }
     }
@@ -188,8 +202,12 @@ class Repair {
     return worth ? to_box(rack, own_[rack]) + sum(own_[rack], server) : kInfinity;
   }
 
+  // Keeps the best; of equals those that came first.
   void consider(const Move& move) {
-    if (move.gain > 0) moves_.push_back(move);
+    if (!(move.gain > 0) || (moves_.size() == kTried && move.gain <= moves_.back().gain)) return;
+    if (moves_.size() == kTried) moves_.pop_back();
+    const auto worse = [](double gain, const Move& other) { return gain > other.gain; };
+    moves_.insert(std::upper_bound(moves_.begin(), moves_.end(), move.gain, worse), move);
   }
   void consider_whole(std::size_t group, double now) {
     const std::size_t server = entry(0, group).server;
@@ -289,8 +307,6 @@ class Repair {
         consider({now - then, Move::Kind::kSwapServers, hot, 0, Entry::kNoBox, other});
       }
     }
-    const auto by_gain = [](const Move& a, const Move& b) { return a.gain > b.gain; };
-    std::stable_sort(moves_.begin(), moves_.end(), by_gain);
   }
 
   void change(const Move& move) {
@@ -319,7 +335,7 @@ class Repair {
     find_moves();
     const double bar = worst_ * (1 - 1e-9);
     std::vector<Entry> before(party_.racks.size());
-    for (std::size_t m = 0; m < std::min(kTried, moves_.size()); ++m) {
+    for (std::size_t m = 0; m < moves_.size(); ++m) {
       const Move& move = moves_[m];
       const Rates old = loads_;
       for (std::size_t r = 0; r < before.size(); ++r) before[r] = entry(r, move.group);
@@ -329,6 +345,7 @@ class Repair {
       change(move);
       lay(move.group, 1);
       if (swaps) lay(move.other, 1);
+      look_at(move.group);
       bool better = heat(hottest_) < bar;
       for (Resource r = 0; r < loads_.size() && better; ++r)
         better = loads_[r] <= old[r] + 1e-12 || heat(r) < bar;
@@ -338,6 +355,7 @@ class Repair {
         change(move);
       else
         for (std::size_t r = 0; r < before.size(); ++r) tables_.of_rack[r][move.group] = before[r];
+      look_at(move.group);
     }
     return false;
   }
@@ -354,10 +372,12 @@ class Repair {
   double worst_ = 0;
   Resource hottest_ = 0;
   std::vector<double> price_;
-  std::vector<double> to_box_;  // of rack and box, all workers of the rack
-  std::vector<double> to_all_;  // of a box, all workers
-  std::vector<double> sum_;     // of box and server
-  std::vector<double> direct_;  // of rack and server, all workers of the rack
+  std::vector<double> to_box_;    // of rack and box, all workers of the rack
+  std::vector<double> to_all_;    // of a box, all workers
+  std::vector<double> sum_;       // of box and server
+  std::vector<double> direct_;    // of rack and server, all workers of the rack
+  std::vector<bool> is_uniform_;  // of groups
+  std::vector<std::uint8_t> summed_;
   std::vector<Move> moves_;
 };
 

@@ -139,14 +139,25 @@ struct Flow {
 
 }  // namespace
 
+std::vector<Index> usable_boxes(const Network& network, const Party& party, const Rates& capacity) {
+  std::vector<Index> usable;
+  for (Index b = 0; b < network.topology.boxes().size(); ++b) {
+    if (is_usable(network, party, capacity, b)) usable.push_back(b);
+  }
+  return usable;
+}
+
 Result<Split> product_form(const Network& network, const Party& party, const Rates& capacity) {
+  return product_form(network, party, capacity, usable_boxes(network, party, capacity));
+}
+
+Result<Split> product_form(const Network& network, const Party& party, const Rates& capacity,
+                           const std::vector<Index>& boxes) {
   const Topology& topology = network.topology;
   NetworkProgram net(network, party, capacity);
   LinearProgram& program = net.program();
   std::vector<std::pair<Index, Column>> shared;  // boxes that all racks use for one part
-  for (Index b = 0; b < topology.boxes().size(); ++b) {
-    if (is_usable(network, party, capacity, b)) shared.emplace_back(b, program.add_column(1));
-  }
+  for (const Index box : boxes) shared.emplace_back(box, program.add_column(1));
   const bool with_rest = !party.servers.empty() &&
                          std::all_of(party.racks.begin(), party.racks.end(), [&](const Party::Rack& rack) {
                            return reaches_servers(network, party, rack.at);
@@ -199,7 +210,8 @@ Result<Split> product_form(const Network& network, const Party& party, const Rat
   if (!solved) return tl::unexpected<Error>(solved.error());
   const double f = solved->objective;
   if (!(f > 1e-12)) return nothing_left();
-  Split split{.rate = f, .own = std::vector<double>(party.racks.size()), .columns = program.columns()};
+  Split split{
+      .rate = f, .own = std::vector<double>(party.racks.size()), .bound = f, .columns = program.columns()};
   for (const auto& [box, column] : shared) split.shared.push_back({box, solved->values[column] / f});
   split.rest = with_rest ? solved->values[rest] / f : 0;
   for (std::size_t r = 0; r < party.racks.size(); ++r)
@@ -225,13 +237,18 @@ Split closed_form_split(const Network& network, const Party& party, const Rates&
     }
     return split;
   }
-  split.rate = upper_bound(topology, party, capacity);
-  double rates = 0;
-  for (Index b = 0; b < topology.boxes().size(); ++b) {
-    if (!is_usable(network, party, capacity, b)) continue;
-    split.shared.push_back({b, box_rate(topology, party, capacity, b)});
-    rates += split.shared.back().amount;
+  for (const Index box : usable_boxes(network, party, capacity))
+    split.shared.push_back({box, box_rate(topology, party, capacity, box)});
+  if (split.shared.size() > kBoxesOfWorker) {
+    std::stable_sort(split.shared.begin(), split.shared.end(),
+                     [](const Part& a, const Part& b) { return a.amount > b.amount; });
+    split.shared.resize(kBoxesOfWorker);
+    std::sort(split.shared.begin(), split.shared.end(),
+              [](const Part& a, const Part& b) { return a.place < b.place; });
   }
+  double rates = 0;
+  for (const Part& part : split.shared) rates += part.amount;
+  split.rate = upper_bound(topology, party, capacity, rates);
   // Boxes as full as they get, and each as full as the others.
   const double merged = split.shared.empty()    ? 0
                         : party.servers.empty() ? 1
@@ -300,7 +317,7 @@ Result<Split> full_form(const Network& network, const Party& party, const Rates&
   if (!solved) return tl::unexpected<Error>(solved.error());
   const double f = solved->objective;
   if (!(f > 1e-12)) return nothing_left();
-  Split split{.rate = f, .columns = program.columns()};
+  Split split{.rate = f, .bound = f, .columns = program.columns()};
   split.portions.resize(party.servers.size());
   for (Portion& portion : split.portions) portion.racks.resize(party.racks.size());
   // Boxes in order, what is direct behind them: racks that use one box lie side by side as far as possible.
@@ -323,6 +340,24 @@ Result<Split> full_form(const Network& network, const Party& party, const Rates&
   for (const auto& [ends, flows] : gather(to_server))
     split.spread.put_to_server(ends.first, ends.second, flows);
   return split;
+}
+
+std::size_t product_form_columns(const Network& network, const Party& party,
+                                 const std::vector<Index>& boxes) {
+  const auto ways = [&](Index from, Index to) {
+    const std::size_t count = network.ways.between(from, to).size();
+    return network.routing == Routing::kEcmp || count < 2 ? std::size_t{0} : count;
+  };
+  std::size_t columns = boxes.size() + 1 + party.racks.size();
+  for (const Index box : boxes) {
+    const Index at = network.topology.boxes()[box].at;
+    for (const Party::Rack& rack : party.racks) columns += ways(rack.at, at);
+    for (const Party::Server& server : party.servers) columns += ways(at, server.at);
+  }
+  for (const Party::Rack& rack : party.racks) {
+    for (const Party::Server& server : party.servers) columns += ways(rack.at, server.at);
+  }
+  return columns;
 }
 
 std::size_t full_form_columns(const Network& network, const Party& party, const Rates& capacity) {

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <utility>
 #include <vector>
@@ -32,6 +33,9 @@ struct Network {
   Routing routing = Routing::kEcmp;
   Results results = Results::kIgnored;
 };
+
+// A worker keeps an estimator for each box it speaks to.
+inline constexpr std::size_t kBoxesOfWorker = 64;
 
 // A rack's part of the gradient goes to a box, or directly to the server.
 inline constexpr Index kDirect = kNone;
@@ -81,13 +85,24 @@ struct Split {
   // Full form: of each server of the party; else empty.
   std::vector<Portion> portions{};
   Spread spread{};
+  // No split of this form exceeds it, Gbit/s: the rate, where the program was solved to its end.
+  double bound = std::numeric_limits<double>::infinity();
   std::size_t columns = 0;  // of the program; 0: closed form
 };
 
 // Fails if nobody can reach anything: a link, a box or a server that all need has nothing left.
 [[nodiscard]] Result<Split> product_form(const Network& network, const Party& party, const Rates& capacity);
+// The same with these boxes as those that all racks may use; own racks' boxes serve their racks besides.
+[[nodiscard]] Result<Split> product_form(const Network& network, const Party& party, const Rates& capacity,
+                                         const std::vector<Index>& boxes);
+// How many columns that has, without making it.
+[[nodiscard]] std::size_t product_form_columns(const Network& network, const Party& party,
+                                               const std::vector<Index>& boxes);
+// Boxes that have something left, which all racks reach and which reach all servers.
+[[nodiscard]] std::vector<Index> usable_boxes(const Network& network, const Party& party,
+                                              const Rates& capacity);
 // Without a linear program: the parts that are best if links between switches never bind. own_racks: every box
-// serves its own rack, else any.
+// serves its own rack, else any, of the largest so many as a worker can speak to.
 [[nodiscard]] Split closed_form_split(const Network& network, const Party& party, const Rates& capacity,
                                       bool own_racks);
 

@@ -7,7 +7,12 @@
 namespace tally::planner {
 
 LoadModel::LoadModel(const Network& network, const Party& party, const Spread& spread)
-    : network_(network), party_(party), spread_(spread), sums_(network.topology.resources()) {}
+    : network_(network),
+      party_(party),
+      spread_(spread),
+      to_box_(party.racks.size() * network.topology.boxes().size()),
+      to_server_(network.topology.switches().size() * party.servers.size()),
+      sums_(network.topology.resources()) {}
 
 LoadModel::Loads LoadModel::along(Index from, Index to, const std::vector<double>* shares, Resource end) {
   const std::vector<Way>& ways = network_.ways.between(from, to);
@@ -42,23 +47,22 @@ LoadModel::Loads LoadModel::along(Index from, Index to, const std::vector<double
 }
 
 const LoadModel::Loads& LoadModel::to_box(std::size_t rack, Index box) {
-  const auto [found, is_new] = to_box_.try_emplace(std::uint64_t{rack} << 32 | box);
-  if (is_new) {
+  Loads& loads = to_box_[rack * network_.topology.boxes().size() + box];
+  if (loads.empty()) {
     const Index from = party_.racks[rack].at;
-    found->second =
-        along(from, network_.topology.boxes()[box].at, spread_.to_box(from, box), network_.topology.box(box));
+    const Index at = network_.topology.boxes()[box].at;
+    loads = along(from, at, spread_.to_box(from, box), network_.topology.box(box));
   }
-  return found->second;
+  return loads;
 }
 
 const LoadModel::Loads& LoadModel::to_server(Index from, std::size_t server) {
-  const auto [found, is_new] = to_server_.try_emplace(std::uint64_t{from} << 32 | server);
-  if (is_new) {
+  Loads& loads = to_server_[from * party_.servers.size() + server];
+  if (loads.empty()) {
     const Party::Server& it = party_.servers[server];
-    found->second =
-        along(from, it.at, spread_.to_server(from, it.number), network_.topology.server(it.number));
+    loads = along(from, it.at, spread_.to_server(from, it.number), network_.topology.server(it.number));
   }
-  return found->second;
+  return loads;
 }
 
 LoadModel::Loads LoadModel::from_hosts() const {

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "planner/job.h"
@@ -16,8 +15,6 @@ namespace tally::planner {
 
 // A chunk is of group `chunk mod kGroups`.
 inline constexpr std::size_t kGroups = 1024;
-// A worker keeps an estimator for each box it speaks to.
-inline constexpr std::size_t kBoxesOfWorker = 64;
 // An entry names a box in a byte, and one value of it is taken.
 inline constexpr std::size_t kBoxesOfJob = 255;
 inline constexpr std::size_t kServersOfJob = 256;
@@ -66,9 +63,9 @@ class LoadModel {
   const Network& network_;
   const Party& party_;
   const Spread& spread_;
-  std::unordered_map<std::uint64_t, Loads> to_box_;
-  std::unordered_map<std::uint64_t, Loads> to_server_;
-  std::vector<double> sums_;  // of resources; all 0 between calls
+  std::vector<Loads> to_box_;     // of rack and box; empty: not asked for yet
+  std::vector<Loads> to_server_;  // of switch and server
+  std::vector<double> sums_;      // of resources; all 0 between calls
 };
 
 // Of each resource, when every worker sends at 1 Gbit/s.
