@@ -27,12 +27,11 @@ Json head(const Shown& shown) {
             {"results", c.results == planner::Results::kCounted ? "counted" : "ignored"}}}};
 }
 
-Json loads_json(const planner::Topology& topology, const planner::Rates& loads) {
-  const planner::Rates all = topology.rates();
+Json loads_json(const PlannedCluster& planned, const planner::Rates& loads) {
   Json out = Json::array();
   for (Resource r = 0; r < loads.size(); ++r) {
     if (loads[r] > 0)
-      out.push_back({{"resource", topology.name_of(r)}, {"load_gbps", loads[r]}, {"capacity_gbps", all[r]}});
+      out.push_back({{"resource", planned.topology.name_of(r)}, {"load_gbps", loads[r]}, {"capacity_gbps", planned.capacity[r]}});
   }
   return out;
 }
@@ -55,18 +54,18 @@ Json job_json(const PlannedCluster& planned, const PlannedJob& job) {
   out["step_seconds"] = job.job->gradient > 0
                             ? Json(static_cast<double>(job.job->gradient) * 8e-9 / plan.rate)
                             : Json(nullptr);
-  out["full"] = plan.binding == kNone ? Json(nullptr) : Json(planned.topology.name_of(plan.binding));
+  out["full"] = plan.binding == kNone ? Json(nullptr) : Json(planned.topology.name_of(planned.full(job)));
   out["bound_gbps"] = plan.bound;
   out["form"] = planner::name_of(plan.form);
   if (!job.compared.empty()) {
     out["without_gbps"] = Json::object();
-    for (const Compared& one : job.compared) out["without_gbps"][one.name] = rate_or_null(one.rate);
+    for (const Compared& one : job.compared) out["without_gbps"][one.name] = one.rate ? Json(*one.rate) : Json(nullptr);
   }
   if (job.ring > 0) {
     out["ring_gbps"] = job.ring;
     out["ring_is_faster"] = job.ring_is_faster();
   }
-  out["loads"] = loads_json(planned.topology, plan.loads);
+  out["loads"] = loads_json(planned, plan.loads);
   return out;
 }
 
@@ -84,7 +83,7 @@ Json show_json(const Shown& shown, const PlannedCluster& planned) {
   Json out = head(shown);
   out["total_gbps"] = planned.total();
   out["jobs"] = jobs_json(shown, planned);
-  out["loads"] = loads_json(planned.topology, planned.loads);
+  out["loads"] = loads_json(planned, planned.loads);
   return out;
 }
 

@@ -21,7 +21,9 @@ using text::fixed;
 constexpr std::size_t kTopLoads = 8;
 constexpr double kFull = 0.995;  // of what a resource can take
 constexpr double kNothing = 1e-9;
+// A buyer's knee: so much of the gain is there with so much of the boxes.
 constexpr double kMostOfGain = 0.9;
+constexpr double kKnee = 0.8;
 
 std::string gbits(double rate) { return fixed(rate, 2); }
 
@@ -59,27 +61,36 @@ std::string step_text(const PlannedJob& job, double rate) {
 }
 
 // "server ps1, and 3 more like it"
-std::string binding_text(const planner::Topology& topology, const planner::Rates& loads, Resource binding) {
-  if (binding == kNone) return "nothing: the workers' own links or demand are the limit";
+std::string binding_text(const PlannedCluster& planned, Resource binding) {
+  if (binding == kNone) return "nothing: the job wants no more";
   std::size_t others = 0;
-  const planner::Rates all = topology.rates();
-  for (Resource r = 0; r < loads.size(); ++r)
-    others += r != binding && all[r] > 0 && loads[r] > kNothing && loads[r] >= kFull * all[r] ? 1 : 0;
-  return topology.name_of(binding) + (others > 0 ? ", and " + std::to_string(others) + " more as full" : "");
+  for (Resource r = 0; r < planned.loads.size(); ++r)
+    others += r != binding && planned.loads[r] > kNothing && planned.loads[r] >= kFull * planned.capacity[r] ? 1 : 0;
+  const bool lacks_slots = planned.capacity[binding] < planned.topology.rates()[binding];
+  return planned.topology.name_of(binding) + (lacks_slots ? ", for want of slots" : "") +
+         (others > 0 ? ", and " + std::to_string(others) + " more as full" : "");
 }
 
-std::string loads_text(const planner::Topology& topology, const planner::Rates& loads, bool every) {
-  const planner::Rates all = topology.rates();
+// every: all that is used; else the fullest, and of hosts' links one alone, since there is one for each worker.
+std::string loads_text(const PlannedCluster& planned, const planner::Rates& loads, bool every) {
+  const planner::Rates& all = planned.capacity;
   std::vector<Resource> used;
   for (Resource r = 0; r < loads.size(); ++r) {
     if (loads[r] > kNothing) used.push_back(r);
   }
-  std::ranges::stable_sort(used, std::greater<>(), [&](Resource r) { return all[r] > 0 ? loads[r] / all[r] : 0; });
-  const std::size_t shown = every ? used.size() : std::min(used.size(), kTopLoads);
+  std::ranges::stable_sort(used, {}, [&](Resource r) {
+    const double share = all[r] > 0 ? loads[r] / all[r] : 0;
+    return std::pair(-std::llround(share * 1000), planned.order_of(r));
+  });
   ColumnTable table({"  load", "Gbit/s", "of", "full"});
-  for (std::size_t i = 0; i < shown; ++i) {
-    const Resource r = used[i];
-    table.add({"  " + topology.name_of(r), gbits(loads[r]), gbits(all[r]), percent(loads[r], all[r])});
+  std::size_t shown = 0;
+  bool host_shown = false;
+  for (const Resource r : used) {
+    const bool of_host = planned.order_of(r) == 3;
+    if (!every && (shown == kTopLoads || (of_host && host_shown))) continue;
+    host_shown = host_shown || of_host;
+    ++shown;
+    table.add({"  " + planned.topology.name_of(r), gbits(loads[r]), gbits(all[r]), percent(loads[r], all[r])});
   }
   std::string out = table.text();
   if (shown < used.size()) out += "  ... and " + std::to_string(used.size() - shown) + " more: --all\n";
@@ -99,15 +110,21 @@ std::string job_text(const Shown& shown, const PlannedCluster& planned, const Pl
   out += "\n";
   if (!job.plan) return out + "  no plan: " + job.plan.error().what + "\n";
   out += "  rate     " + gbits(job.rate()) + " Gbit/s from every worker" + step_text(job, job.rate()) + "\n";
-  out += "  full     " + binding_text(planned.topology, planned.loads, job.plan->binding) + "\n";
+  out += "  full     " + binding_text(planned, planned.full(job)) + "\n";
   out += "  at most  " + gbits(job.plan->bound) + " Gbit/s by any plan: this is " +
          percent(job.rate(), job.plan->bound) + " of it\n\n";
   ColumnTable table({"  without this plan", "Gbit/s", "of its rate"});
-  for (const Compared& one : job.compared)
-    table.add({"  " + one.title, one.rate > 0 ? gbits(one.rate) : "-", percent(one.rate, job.rate())});
-  if (job.ring > 0) table.add({"  a ring of the workers", gbits(job.ring), percent(job.ring, job.rate())});
-  if (!job.compared.empty()) out += table.text() + (job.ring_is_faster() ? ring_text(job) : "") + "\n";
-  return out + loads_text(planned.topology, job.plan->loads, shown.all_loads);
+  for (const Compared& one : job.compared) {
+    if (one.rate) table.add({std::string("  ") + one.title, gbits(*one.rate), percent(*one.rate, job.rate())});
+  }
+  if (job.ring > 0) table.add({"  a ring of the workers, without boxes and servers", gbits(job.ring), percent(job.ring, job.rate())});
+  const auto above = [&](const Compared& one) { return one.rate && *one.rate > job.rate(); };
+  if (!job.compared.empty()) out += table.text();
+  if (std::ranges::any_of(job.compared, above))
+    out += "  At best: of a linear program, whose parts are no whole groups of chunks yet.\n";
+  if (job.ring_is_faster()) out += ring_text(job);
+  out += "\n";
+  return out + loads_text(planned, job.plan->loads, shown.all_loads);
 }
 
 }  // namespace
@@ -119,7 +136,7 @@ std::string show_text(const Shown& shown, const PlannedCluster& planned) {
   }
   if (shown.job.empty() && planned.jobs.size() > 1)
     out += "\nall jobs together: " + gbits(planned.total()) + " Gbit/s of gradients\n" +
-           loads_text(planned.topology, planned.loads, shown.all_loads);
+           loads_text(planned, planned.loads, shown.all_loads);
   return out;
 }
 
@@ -137,8 +154,7 @@ std::string what_if_text(const Shown& shown, const Loss& loss) {
     table.add({name, gbits(before.rate()), gbits(after.rate()),
                before.rate() > 0 ? percent(after.rate(), before.rate()) + " of before" : "-"});
     const auto full_text = [](const PlannedCluster& planned, const PlannedJob& job) {
-      if (!job.plan) return std::string("no plan");
-      return job.plan->binding == kNone ? std::string("nothing") : planned.topology.name_of(job.plan->binding);
+      return job.plan ? binding_text(planned, planned.full(job)) : std::string("no plan");
     };
     full.add({name, full_text(loss.before, before), full_text(loss.after, after)});
     if (!after.plan) notes += name + ": no plan: " + after.plan.error().what + "\n";
@@ -173,10 +189,12 @@ std::string buy_text(const Shown& shown, const Purchase& purchase, const std::ve
     return out + "No box makes it faster: something else is full. tally-plan show says what.\n";
   std::size_t knee = 1;
   while (found[knee].total - found[0].total < kMostOfGain * gain) ++knee;
-  out += knee + 1 < found.size() ? "The first " + counted_of(knee, "box") + " bring " +
-                                       percent(found[knee].total - found[0].total, gain) + " of what " +
-                                       std::to_string(found.size() - 1) + " bring.\n"
-                                 : "Every box counts: no smaller number brings 90 % of this.\n";
+  const std::size_t last = found.size() - 1;
+  if (static_cast<double>(knee) <= kKnee * static_cast<double>(last))
+    out += "The first " + counted_of(knee, "box") + " bring " + percent(found[knee].total - found[0].total, gain) +
+           " of what " + std::to_string(last) + " bring.\n";
+  else
+    out += "There is no knee up to here: the last boxes count as the first ones do.\n";
   if (std::ranges::any_of(found, [](const Placement& one) { return !one.all_tried; }))
     out += "Where not all choices were tried, boxes were placed one by one, each where it brings most:\n"
            "another placement may be better, but not above 'at most'.\n";

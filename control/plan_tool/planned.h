@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cluster/cluster.h"
-#include "planner/plan.h"
+#include "planner/jobs.h"
 #include "tally/error.h"
 
 namespace tally::plan_tool {
@@ -17,9 +17,9 @@ using planner::Index;
 
 // A way to do without the plan, for comparison.
 struct Compared {
-  std::string name{};   // for programs: "none", "own_racks" ...
-  std::string title{};  // for people
-  double rate = 0;      // Gbit/s of every worker; 0: not at all
+  const char* name = "";         // for programs
+  const char* title = "";        // for people
+  std::optional<double> rate{};  // Gbit/s of every worker; empty: it does not apply, or is too large to reckon
 };
 
 struct PlannedJob {
@@ -27,7 +27,7 @@ struct PlannedJob {
   std::size_t racks = 0;  // with workers of it
   Result<planner::Plan> plan{};
   std::vector<Compared> compared{};
-  double ring = 0;  // Gbit/s of every worker around a ring, without boxes and servers; 0: not compared
+  double ring = 0;  // Gbit/s of every worker around a ring, without boxes and servers; 0: not reckoned
 
   [[nodiscard]] double rate() const { return plan ? plan->rate : 0; }
   // A ring needs no box, so it is worth a word where it is faster.
@@ -37,15 +37,22 @@ struct PlannedJob {
 struct PlannedCluster {
   planner::Topology topology{};
   std::vector<PlannedJob> jobs{};  // in the order of the file
-  planner::Rates loads{};          // of all jobs together, Gbit/s on each resource
+  planner::Rates capacity{};       // Gbit/s of each resource; of a box what its slot memory carries, if that is less
+  planner::Rates loads{};          // of all jobs together
 
   // Gbit/s of gradients: of all workers of all jobs.
   [[nodiscard]] double total() const;
+  // Boxes before servers, those before links between switches, hosts' links last: what is worth telling of two that
+  // are as full.
+  [[nodiscard]] int order_of(planner::Resource resource) const;
+  // What limits a job that has a plan, kNone: its demand; of several that are full alike the one worth telling.
+  [[nodiscard]] planner::Resource full(const PlannedJob& job) const;
 };
 
-// One job after the other, those with the most workers first; each has what those before it leave. cluster outlives
-// the answer. compare: also fills in what the jobs would have without a plan, each beside the same others.
-enum class Compare : std::uint8_t { kNo, kYes };
+// What else is reckoned of each job, beside the same other jobs: what it would have around a ring; and by all of the
+// planner's baselines.
+enum class Compare : std::uint8_t { kNothing, kRing, kAll };
+// cluster outlives the answer.
 [[nodiscard]] PlannedCluster plan_all(const cluster::Cluster& cluster, planner::Effort effort, Compare compare);
 
 // What no plan of its jobs exceeds in total: each as if it were alone.

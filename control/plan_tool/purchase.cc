@@ -1,10 +1,12 @@
 #include "plan_tool/purchase.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
-#include <numeric>
 #include <set>
 #include <utility>
+
+#include "tally/mix64.h"
 
 namespace tally::plan_tool {
 namespace {
@@ -13,6 +15,7 @@ using cluster::Cluster;
 
 // A box more has to bring at least this share, or the difference is rounding to chunk groups.
 constexpr double kMore = 1e-9;
+constexpr std::size_t kMostCompared = 5'000;  // choices, for whether they are alike
 
 Cluster with_boxes(Cluster cluster, const std::vector<Index>& at, double rate) {
   for (const Index place : at) cluster.boxes.push_back({cluster.switches[place].name, place, rate, {}});
@@ -32,34 +35,43 @@ class Search {
 
   Placement tried(const std::vector<Index>& at) const {
     const Cluster bought = with_boxes(cluster_, at, purchase_.rate);
-    const PlannedCluster planned = plan_all(bought, planner::Effort::kProduct, Compare::kNo);
+    const PlannedCluster planned = plan_all(bought, planner::Effort::kProduct, Compare::kNothing);
     Placement out{.at = at, .total = planned.total(), .bound = bound_of_total(bought)};
     for (const PlannedJob& job : planned.jobs) out.rates.push_back(job.rate());
     return out;
   }
 
-  // Every choice of k places, in order.
-  Placement best_of_all(std::size_t k) const {
-    std::vector<bool> taken(purchase_.places.size());
+  // Of every choice of k places one of those that are alike; empty: they are too many.
+  std::vector<std::vector<Index>> unlike_choices(std::size_t k) const {
+    const std::size_t n = purchase_.places.size();
+    if (choices(n, k, kMostCompared) > kMostCompared) return {};
+    std::vector<bool> taken(n);
     std::fill_n(taken.begin(), k, true);
-    Placement best;
-    std::size_t count = 0;
+    std::set<std::uint64_t> seen;
+    std::vector<std::vector<Index>> out;
     do {
       std::vector<Index> at;
-      for (std::size_t i = 0; i < taken.size(); ++i) {
+      for (std::size_t i = 0; i < n; ++i) {
         if (taken[i]) at.push_back(purchase_.places[i]);
       }
-      keep_better(best, tried(at));
-      ++count;
+      if (!seen.insert(likeness_of(with_boxes(cluster_, at, purchase_.rate)).signature).second) continue;
+      if (out.size() == purchase_.most_tried) return {};
+      out.push_back(std::move(at));
     } while (std::prev_permutation(taken.begin(), taken.end()));
+    return out;
+  }
+
+  Placement best_of(const std::vector<std::vector<Index>>& all) const {
+    Placement best;
+    for (const std::vector<Index>& at : all) keep_better(best, tried(at));
     best.all_tried = true;
-    best.tried = count;
+    best.tried = all.size();
     return best;
   }
 
   // One place more than those.
   Placement best_with_one_more(const std::vector<Index>& at) const {
-    const std::vector<std::size_t> classes = classes_of(with_boxes(cluster_, at, purchase_.rate));
+    const std::vector<std::size_t> classes = likeness_of(with_boxes(cluster_, at, purchase_.rate)).classes;
     std::set<std::size_t> seen;
     Placement best;
     std::size_t count = 0;
@@ -85,7 +97,7 @@ class Search {
 
 }  // namespace
 
-std::vector<std::size_t> classes_of(const Cluster& cluster) {
+Likeness likeness_of(const Cluster& cluster) {
   using Look = std::vector<double>;
   std::vector<Look> looks(cluster.switches.size());
   for (std::size_t s = 0; s < looks.size(); ++s) looks[s].push_back(cluster.switches[s].rack ? 1 : 0);
@@ -112,15 +124,20 @@ std::vector<std::size_t> classes_of(const Cluster& cluster) {
     }
   }
   // Again and again by what the neighbours are, until that tells no two more apart.
-  std::vector<std::size_t> of(looks.size());
+  Likeness out{.classes = std::vector<std::size_t>(looks.size())};
+  std::vector<std::size_t>& of = out.classes;
   for (std::size_t classes = 0;;) {
-    std::map<Look, std::size_t> numbers;
-    for (const Look& look : looks) numbers.emplace(look, 0);
+    std::map<Look, std::vector<std::size_t>> members;
+    for (std::size_t s = 0; s < looks.size(); ++s) members[looks[s]].push_back(s);
     std::size_t next = 0;
-    for (auto& [look, number] : numbers) number = next++;
-    for (std::size_t s = 0; s < looks.size(); ++s) of[s] = numbers.at(looks[s]);
-    if (numbers.size() == classes) return of;
-    classes = numbers.size();
+    for (const auto& [look, alike] : members) {
+      for (const std::size_t s : alike) of[s] = next;
+      ++next;
+      out.signature = mix64(out.signature + alike.size());
+      for (const double part : look) out.signature = mix64(out.signature ^ std::bit_cast<std::uint64_t>(part));
+    }
+    if (next == classes) return out;
+    classes = next;
     std::vector<std::vector<Look>> around(looks.size());
     for (const Cluster::Link& link : cluster.links) {
       around[link.from].push_back({static_cast<double>(of[link.to]), link.rate, link.back});
@@ -141,8 +158,8 @@ std::vector<Placement> placements(const Cluster& cluster, const Purchase& purcha
   out[0].tried = 1;
   const std::size_t most = std::min(purchase.boxes, purchase.places.size());
   for (std::size_t k = 1; k <= most; ++k) {
-    const bool all = choices(purchase.places.size(), k, purchase.most_tried) <= purchase.most_tried;
-    Placement best = all ? search.best_of_all(k) : search.best_with_one_more(out.back().at);
+    const auto all = search.unlike_choices(k);
+    Placement best = all.empty() ? search.best_with_one_more(out.back().at) : search.best_of(all);
     // Rounding to chunk groups can take a little with a box more: then that box is better not used.
     if (best.total < out.back().total) {
       best.total = out.back().total;

@@ -43,7 +43,7 @@ int exit_code_of(const CommandLine& line, const PlannedCluster& planned) {
 }
 
 int show(const CommandLine& line, const Shown& shown) {
-  const PlannedCluster planned = plan_all(shown.cluster, planner::Effort::kFull, Compare::kYes);
+  const PlannedCluster planned = plan_all(shown.cluster, planner::Effort::kFull, Compare::kAll);
   if (line.json)
     print(show_json(shown, planned));
   else
@@ -57,8 +57,8 @@ int what_if(const CommandLine& line, const Shown& shown) {
     if (left) left = cluster::without(std::move(*left), what);
   }
   if (!left) return refuse(left.error().what, kExitUsage);
-  const PlannedCluster before = plan_all(shown.cluster, planner::Effort::kFull, Compare::kYes);
-  const PlannedCluster after = plan_all(*left, planner::Effort::kFull, Compare::kYes);
+  const PlannedCluster before = plan_all(shown.cluster, planner::Effort::kFull, Compare::kRing);
+  const PlannedCluster after = plan_all(*left, planner::Effort::kFull, Compare::kRing);
   const Loss loss{line.lose, before, after};
   if (line.json)
     print(what_if_json(shown, loss));

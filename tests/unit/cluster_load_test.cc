@@ -89,7 +89,7 @@ TEST(ClusterExamples, OneRackIsABoxWithoutServers) {
   EXPECT_THAT(cluster.jobs, SizeIs(2));
   EXPECT_EQ(cluster.hosts[15].name, "gpu16");
   EXPECT_THAT(cluster.servers, IsEmpty());
-  EXPECT_DOUBLE_EQ(closed_forms(cluster).any_box, 12.5);
+  EXPECT_DOUBLE_EQ(closed_forms(cluster).any_box, 25);
   EXPECT_EQ(cluster.jobs[1].gradient, 1280ULL << 20U);
 }
 
