@@ -203,7 +203,8 @@ std::optional<Numbered> numbered(const std::string& name) {
 std::string as_ranges(Names names) {
   const auto key = [](const std::string& name) {
     const auto one = numbered(name);
-    return one ? std::tuple(one->before, one->number, std::string()) : std::tuple(name, std::uint64_t{0}, name);
+    return one ? std::tuple(one->before, one->number, std::string())
+               : std::tuple(name, std::uint64_t{0}, name);
   };
   std::ranges::sort(names, {}, key);
   Names out;
@@ -217,8 +218,8 @@ std::string as_ranges(Names names) {
     if (last == first)
       out.push_back(names[first]);
     else
-      out.push_back(from->before +
-                    in_brackets(std::to_string(from->number) + "-" + std::to_string(from->number + last - first)));
+      out.push_back(from->before + in_brackets(std::to_string(from->number) + "-" +
+                                               std::to_string(from->number + last - first)));
   }
   return text::listed(out);
 }

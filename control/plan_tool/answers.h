@@ -33,6 +33,7 @@ struct Loss {
 
 [[nodiscard]] std::string buy_text(const Shown& shown, const Purchase& purchase,
                                    const std::vector<Placement>& found);
-[[nodiscard]] Json buy_json(const Shown& shown, const Purchase& purchase, const std::vector<Placement>& found);
+[[nodiscard]] Json buy_json(const Shown& shown, const Purchase& purchase,
+                            const std::vector<Placement>& found);
 
 }  // namespace tally::plan_tool

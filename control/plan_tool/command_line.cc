@@ -12,7 +12,8 @@ namespace {
 constexpr std::size_t kMostBoxes = 255;  // a plan names them in a byte
 
 constexpr const char* kFooter =
-    "FILE is the YAML of a cluster (man tally-cluster); - is stdin. Rates are Gbit/s that every worker sends.\n"
+    "FILE is the YAML of a cluster (man tally-cluster); - is stdin. Rates are Gbit/s that every worker "
+    "sends.\n"
     "Exit codes: 0 good, 1 failed, 2 wrong usage, 3 not good (the file has errors, or a job has no plan).\n"
     "Examples: " TALLY_EXAMPLES "/cluster-*.yaml";
 
@@ -26,20 +27,24 @@ class Parser {
     app_.footer(kFooter);
     app_.require_subcommand(1);
     app_.set_version_flag("--version", "tally-plan " TALLY_VERSION);
-    CLI::App* const show = verb("show", "What each job gets, what is full, and what it would have without a plan",
-                                CommandLine::Verb::kShow);
+    CLI::App* const show =
+        verb("show", "What each job gets, what is full, and what it would have without a plan",
+             CommandLine::Verb::kShow);
     job(show);
     show->add_flag("--all", line_.all_loads, "The load of everything that is used, not of the fullest");
-    CLI::App* const buy = verb("buy", "Where boxes bring most, and how much each one more", CommandLine::Verb::kBuy);
+    CLI::App* const buy =
+        verb("buy", "Where boxes bring most, and how much each one more", CommandLine::Verb::kBuy);
     buy->add_option("--boxes", line_.boxes, "How many at most")
         ->required()
         ->check(CLI::Range(std::size_t{1}, kMostBoxes))
         ->type_name("K");
     buy->add_option("--rate", line_.rate, "What each takes in (default 100G)")->type_name("RATE");
-    buy->add_option("--at", line_.at, "Only at these switches, such as rack[1-8] (default: all without a box)")
+    buy->add_option("--at", line_.at,
+                    "Only at these switches, such as rack[1-8] (default: all without a box)")
         ->type_name("NAMES");
     buy->add_flag("--instead", line_.instead, "Without the boxes of the file");
-    CLI::App* const what_if = verb("what-if", "The plans after a loss beside those before", CommandLine::Verb::kWhatIf);
+    CLI::App* const what_if =
+        verb("what-if", "The plans after a loss beside those before", CommandLine::Verb::kWhatIf);
     what_if->add_option("--lose", line_.lose, "box=NAME, link=A-B or switch=NAME; may be said again")
         ->required()
         ->type_name("WHAT");

@@ -31,7 +31,9 @@ Json loads_json(const PlannedCluster& planned, const planner::Rates& loads) {
   Json out = Json::array();
   for (Resource r = 0; r < loads.size(); ++r) {
     if (loads[r] > 0)
-      out.push_back({{"resource", planned.topology.name_of(r)}, {"load_gbps", loads[r]}, {"capacity_gbps", planned.capacity[r]}});
+      out.push_back({{"resource", planned.topology.name_of(r)},
+                     {"load_gbps", loads[r]},
+                     {"capacity_gbps", planned.capacity[r]}});
   }
   return out;
 }
@@ -51,15 +53,15 @@ Json job_json(const PlannedCluster& planned, const PlannedJob& job) {
     return out;
   }
   const planner::Plan& plan = *job.plan;
-  out["step_seconds"] = job.job->gradient > 0
-                            ? Json(static_cast<double>(job.job->gradient) * 8e-9 / plan.rate)
-                            : Json(nullptr);
+  out["step_seconds"] =
+      job.job->gradient > 0 ? Json(static_cast<double>(job.job->gradient) * 8e-9 / plan.rate) : Json(nullptr);
   out["full"] = plan.binding == kNone ? Json(nullptr) : Json(planned.topology.name_of(planned.full(job)));
   out["bound_gbps"] = plan.bound;
   out["form"] = planner::name_of(plan.form);
   if (!job.compared.empty()) {
     out["without_gbps"] = Json::object();
-    for (const Compared& one : job.compared) out["without_gbps"][one.name] = one.rate ? Json(*one.rate) : Json(nullptr);
+    for (const Compared& one : job.compared)
+      out["without_gbps"][one.name] = one.rate ? Json(*one.rate) : Json(nullptr);
   }
   if (job.ring > 0) {
     out["ring_gbps"] = job.ring;
@@ -110,7 +112,8 @@ Json buy_json(const Shown& shown, const Purchase& purchase, const std::vector<Pl
     row["tried"] = one.tried;
     row["jobs"] = Json::array();
     for (std::size_t j = 0; j < one.rates.size(); ++j)
-      row["jobs"].push_back({{"name", shown.cluster.jobs[j].plan.name}, {"rate_gbps", rate_or_null(one.rates[j])}});
+      row["jobs"].push_back(
+          {{"name", shown.cluster.jobs[j].plan.name}, {"rate_gbps", rate_or_null(one.rates[j])}});
     out["placements"].push_back(std::move(row));
   }
   return out;

@@ -39,7 +39,8 @@ std::string counted_of(std::size_t n, const std::string& noun) {
 
 std::string title(const Shown& shown) {
   const cluster::Cluster& c = shown.cluster;
-  const auto racks = static_cast<std::size_t>(std::ranges::count(c.switches, true, &cluster::Cluster::Switch::rack));
+  const auto racks =
+      static_cast<std::size_t>(std::ranges::count(c.switches, true, &cluster::Cluster::Switch::rack));
   std::string out = text::cleaned(shown.file) + ": " + counted_of(racks, "rack") + ", ";
   if (racks < c.switches.size()) out += counted_of(c.switches.size() - racks, "other switch") + ", ";
   out += counted_of(c.hosts.size(), "host") + ", " + counted_of(c.boxes.size(), "box") + ", " +
@@ -65,7 +66,9 @@ std::string binding_text(const PlannedCluster& planned, Resource binding) {
   if (binding == kNone) return "nothing: the job wants no more";
   std::size_t others = 0;
   for (Resource r = 0; r < planned.loads.size(); ++r)
-    others += r != binding && planned.loads[r] > kNothing && planned.loads[r] >= kFull * planned.capacity[r] ? 1 : 0;
+    others += r != binding && planned.loads[r] > kNothing && planned.loads[r] >= kFull * planned.capacity[r]
+                  ? 1
+                  : 0;
   const bool lacks_slots = planned.capacity[binding] < planned.topology.rates()[binding];
   return planned.topology.name_of(binding) + (lacks_slots ? ", for want of slots" : "") +
          (others > 0 ? ", and " + std::to_string(others) + " more as full" : "");
@@ -90,7 +93,8 @@ std::string loads_text(const PlannedCluster& planned, const planner::Rates& load
     if (!every && (shown == kTopLoads || (of_host && host_shown))) continue;
     host_shown = host_shown || of_host;
     ++shown;
-    table.add({"  " + planned.topology.name_of(r), gbits(loads[r]), gbits(all[r]), percent(loads[r], all[r])});
+    table.add(
+        {"  " + planned.topology.name_of(r), gbits(loads[r]), gbits(all[r]), percent(loads[r], all[r])});
   }
   std::string out = table.text();
   if (shown < used.size()) out += "  ... and " + std::to_string(used.size() - shown) + " more: --all\n";
@@ -115,9 +119,12 @@ std::string job_text(const Shown& shown, const PlannedCluster& planned, const Pl
          percent(job.rate(), job.plan->bound) + " of it\n\n";
   ColumnTable table({"  without this plan", "Gbit/s", "of its rate"});
   for (const Compared& one : job.compared) {
-    if (one.rate) table.add({std::string("  ") + one.title, gbits(*one.rate), percent(*one.rate, job.rate())});
+    if (one.rate)
+      table.add({std::string("  ") + one.title, gbits(*one.rate), percent(*one.rate, job.rate())});
   }
-  if (job.ring > 0) table.add({"  a ring of the workers, without boxes and servers", gbits(job.ring), percent(job.ring, job.rate())});
+  if (job.ring > 0)
+    table.add({"  a ring of the workers, without boxes and servers", gbits(job.ring),
+               percent(job.ring, job.rate())});
   const auto above = [&](const Compared& one) { return one.rate && *one.rate > job.rate(); };
   if (!job.compared.empty()) out += table.text();
   if (std::ranges::any_of(job.compared, above))
@@ -169,17 +176,20 @@ std::string buy_text(const Shown& shown, const Purchase& purchase, const std::ve
   const std::size_t jobs = shown.cluster.jobs.size();
   const std::string what = jobs == 1 ? "Gbit/s of every worker" : "Gbit/s of all workers together";
   const double workers = jobs == 1 ? static_cast<double>(shown.cluster.jobs[0].plan.workers.size()) : 1;
-  out += "boxes of " + config::rate_text(static_cast<std::uint64_t>(std::llround(purchase.rate * 1e6))) + " at " +
-         counted_of(purchase.places.size(), "switch") + " that may have one; rates are " + what + "\n\n";
+  out += "boxes of " + config::rate_text(static_cast<std::uint64_t>(std::llround(purchase.rate * 1e6))) +
+         " at " + counted_of(purchase.places.size(), "switch") + " that may have one; rates are " + what +
+         "\n\n";
   ColumnTable table({"boxes", "where", "tried", "rate", "one more", "at most", "of it"}, 2);
   constexpr std::size_t kWidestPlaces = 44;
   for (std::size_t k = 0; k < found.size(); ++k) {
     const Placement& one = found[k];
     cluster::Names names;
     for (const Index at : one.at) names.push_back(shown.cluster.switches[at].name);
-    const auto lines = text::wrapped(names.empty() ? "-" : cluster::as_ranges(std::move(names)), kWidestPlaces);
+    const auto lines =
+        text::wrapped(names.empty() ? "-" : cluster::as_ranges(std::move(names)), kWidestPlaces);
     const std::string more = k == 0 ? "" : "+" + gbits((one.total - found[k - 1].total) / workers);
-    table.add({std::to_string(k), lines[0], std::string(one.all_tried ? "all " : "") + std::to_string(one.tried),
+    table.add({std::to_string(k), lines[0],
+               std::string(one.all_tried ? "all " : "") + std::to_string(one.tried),
                gbits(one.total / workers), more, gbits(one.bound / workers), percent(one.total, one.bound)});
     for (std::size_t l = 1; l < lines.size(); ++l) table.add({"", lines[l]});
   }
@@ -191,13 +201,15 @@ std::string buy_text(const Shown& shown, const Purchase& purchase, const std::ve
   while (found[knee].total - found[0].total < kMostOfGain * gain) ++knee;
   const std::size_t last = found.size() - 1;
   if (static_cast<double>(knee) <= kKnee * static_cast<double>(last))
-    out += "The first " + counted_of(knee, "box") + " bring " + percent(found[knee].total - found[0].total, gain) +
-           " of what " + std::to_string(last) + " bring.\n";
+    out += "The first " + counted_of(knee, "box") + " bring " +
+           percent(found[knee].total - found[0].total, gain) + " of what " + std::to_string(last) +
+           " bring.\n";
   else
     out += "There is no knee up to here: the last boxes count as the first ones do.\n";
   if (std::ranges::any_of(found, [](const Placement& one) { return !one.all_tried; }))
-    out += "Where not all choices were tried, boxes were placed one by one, each where it brings most:\n"
-           "another placement may be better, but not above 'at most'.\n";
+    out +=
+        "Where not all choices were tried, boxes were placed one by one, each where it brings most:\n"
+        "another placement may be better, but not above 'at most'.\n";
   return out;
 }
 

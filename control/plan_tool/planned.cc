@@ -21,18 +21,20 @@ constexpr double kFits = 1 + 1e-9;
 
 // Bytes of slot memory that a plan takes of a box: its load, shared by the workers that reach the box, for as long as a
 // chunk holds its slot.
-double memory_of(const cluster::Cluster& cluster, const planner::Topology& topology, const Plan& plan, Index box) {
+double memory_of(const cluster::Cluster& cluster, const planner::Topology& topology, const Plan& plan,
+                 Index box) {
   const auto at = std::ranges::find(plan.tables.boxes, box);
   if (at == plan.tables.boxes.end()) return 0;
   const auto entry = static_cast<std::uint8_t>(at - plan.tables.boxes.begin());
   std::set<Index> racks;
   for (std::size_t r = 0; r < plan.tables.racks.size(); ++r) {
     const auto& table = plan.tables.of_rack[r];
-    if (std::ranges::find(table, entry, &planner::Entry::box) != table.end()) racks.insert(plan.tables.racks[r]);
+    if (std::ranges::find(table, entry, &planner::Entry::box) != table.end())
+      racks.insert(plan.tables.racks[r]);
   }
   const auto job = std::ranges::find(cluster.jobs, plan.job, [](const auto& one) { return one.plan.name; });
-  const auto here = std::ranges::count_if(
-      job->plan.workers, [&](Index host) { return racks.contains(cluster.hosts[host].at); });
+  const auto here = std::ranges::count_if(job->plan.workers,
+                                          [&](Index host) { return racks.contains(cluster.hosts[host].at); });
   return here == 0 ? 0
                    : plan.loads[topology.box(box)] /
                          planner::memory_rate(static_cast<double>(here), 1, 1, cluster.slot_seconds);

@@ -17,9 +17,10 @@ using planner::Index;
 
 // A way to do without the plan, for comparison.
 struct Compared {
-  const char* name = "";         // for programs
-  const char* title = "";        // for people
-  std::optional<double> rate{};  // Gbit/s of every worker; empty: it does not apply, or is too large to reckon
+  const char* name = "";   // for programs
+  const char* title = "";  // for people
+  std::optional<double>
+      rate{};  // Gbit/s of every worker; empty: it does not apply, or is too large to reckon
 };
 
 struct PlannedJob {
@@ -37,8 +38,9 @@ struct PlannedJob {
 struct PlannedCluster {
   planner::Topology topology{};
   std::vector<PlannedJob> jobs{};  // in the order of the file
-  planner::Rates capacity{};       // Gbit/s of each resource; of a box what its slot memory carries, if that is less
-  planner::Rates loads{};          // of all jobs together
+  planner::Rates
+      capacity{};          // Gbit/s of each resource; of a box what its slot memory carries, if that is less
+  planner::Rates loads{};  // of all jobs together
 
   // Gbit/s of gradients: of all workers of all jobs.
   [[nodiscard]] double total() const;
@@ -53,7 +55,8 @@ struct PlannedCluster {
 // planner's baselines.
 enum class Compare : std::uint8_t { kNothing, kRing, kAll };
 // cluster outlives the answer.
-[[nodiscard]] PlannedCluster plan_all(const cluster::Cluster& cluster, planner::Effort effort, Compare compare);
+[[nodiscard]] PlannedCluster plan_all(const cluster::Cluster& cluster, planner::Effort effort,
+                                      Compare compare);
 
 // What no plan of its jobs exceeds in total: each as if it were alone.
 [[nodiscard]] double bound_of_total(const cluster::Cluster& cluster);

@@ -111,7 +111,8 @@ Likeness likeness_of(const Cluster& cluster) {
     std::map<std::pair<Index, double>, double> workers;  // by switch and link
     for (const Index host : cluster.jobs[j].plan.workers)
       ++workers[{cluster.hosts[host].at, cluster.hosts[host].nic}];
-    for (const auto& [where, count] : workers) hang(where.first, {3, static_cast<double>(j), where.second, count});
+    for (const auto& [where, count] : workers)
+      hang(where.first, {3, static_cast<double>(j), where.second, count});
     std::map<Index, Look> servers;
     for (const Index server : cluster.jobs[j].plan.servers) {
       const Cluster::Host& host = cluster.hosts[cluster.servers[server].host];
@@ -134,7 +135,8 @@ Likeness likeness_of(const Cluster& cluster) {
       for (const std::size_t s : alike) of[s] = next;
       ++next;
       out.signature = mix64(out.signature + alike.size());
-      for (const double part : look) out.signature = mix64(out.signature ^ std::bit_cast<std::uint64_t>(part));
+      for (const double part : look)
+        out.signature = mix64(out.signature ^ std::bit_cast<std::uint64_t>(part));
     }
     if (next == classes) return out;
     classes = next;

@@ -32,7 +32,9 @@ int refuse(const std::string& what, ExitCode code) {
   return code;
 }
 
-void print(const Json& answer) { print(stdout, answer.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"); }
+void print(const Json& answer) {
+  print(stdout, answer.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
 
 // Of what is shown: a job without a plan is not good.
 int exit_code_of(const CommandLine& line, const PlannedCluster& planned) {
@@ -70,18 +72,22 @@ int what_if(const CommandLine& line, const Shown& shown) {
 // Switches that may get a box; the error says why not.
 Result<std::vector<Index>> places_of(const Cluster& cluster, const std::vector<std::string>& named) {
   std::vector<Index> out;
-  const auto has_box = [&](Index at) { return std::ranges::find(cluster.boxes, at, &Cluster::Box::at) != cluster.boxes.end(); };
+  const auto has_box = [&](Index at) {
+    return std::ranges::find(cluster.boxes, at, &Cluster::Box::at) != cluster.boxes.end();
+  };
   if (named.empty()) {
     for (Index s = 0; s < cluster.switches.size(); ++s) {
       if (!has_box(s)) out.push_back(s);
     }
     if (out.empty())
-      return fail(ErrorCode::kInvalidArgument, "every switch has a box; --instead plans without the boxes of the file");
+      return fail(ErrorCode::kInvalidArgument,
+                  "every switch has a box; --instead plans without the boxes of the file");
     return out;
   }
   for (const std::string& text : named) {
     const auto names = cluster::parse_names(text);
-    if (!names) return fail(ErrorCode::kInvalidArgument, "--at: " + names.error().message + "; " + names.error().help);
+    if (!names)
+      return fail(ErrorCode::kInvalidArgument, "--at: " + names.error().message + "; " + names.error().help);
     for (const std::string& name : *names) {
       const Index at = cluster::switch_named(cluster, name);
       if (at == planner::kNone)
@@ -98,7 +104,8 @@ Result<std::vector<Index>> places_of(const Cluster& cluster, const std::vector<s
 int buy(const CommandLine& line, Cluster cluster) {
   const auto rate = config::parse_rate(line.rate);
   if (!rate || *rate == 0)
-    return refuse("--rate: " + (rate ? "0 buys nothing" : rate.error().message + "; " + rate.error().help), kExitUsage);
+    return refuse("--rate: " + (rate ? "0 buys nothing" : rate.error().message + "; " + rate.error().help),
+                  kExitUsage);
   if (line.instead) cluster.boxes.clear();
   auto places = places_of(cluster, line.at);
   if (!places) return refuse(places.error().what, kExitUsage);

@@ -39,9 +39,10 @@ TEST(PlanAnswers, ShowSaysRateLimitBoundAndOtherMeans) {
   const Scene s;
   const std::string text = show_text(s.shown, s.planned);
   for (const char* const words :
-       {"c.yaml: 4 racks, 2 other switches, 36 hosts, 4 boxes, 4 servers", "job gpt: 32 workers in 4 racks, 4 servers",
-        "Gbit/s from every worker; a step of 1440MiB takes 5", "at most  24.61 Gbit/s", "no aggregation", "12.50",
-        "boxes of own racks, at best", "23.44", "a ring of the workers", "12.90", "more: --all"})
+       {"c.yaml: 4 racks, 2 other switches, 36 hosts, 4 boxes, 4 servers",
+        "job gpt: 32 workers in 4 racks, 4 servers", "Gbit/s from every worker; a step of 1440MiB takes 5",
+        "at most  24.61 Gbit/s", "no aggregation", "12.50", "boxes of own racks, at best", "23.44",
+        "a ring of the workers", "12.90", "more: --all"})
     EXPECT_THAT(text, HasSubstr(words));
   EXPECT_THAT(text, Not(HasSubstr("A ring would be faster")));
   EXPECT_LE(widest_line(text), 100U);
@@ -53,12 +54,15 @@ TEST(PlanAnswers, AllLoadsAreThereWhenAsked) {
   const std::string text = show_text(s.shown, s.planned);
   EXPECT_THAT(text, Not(HasSubstr("--all")));
   for (planner::Resource r = 0; r < s.planned.loads.size(); ++r) {
-    if (s.planned.loads[r] > 1e-6) EXPECT_THAT(text, HasSubstr(s.planned.topology.name_of(r)));
+    const bool used = s.planned.loads[r] > 1e-6;
+    EXPECT_TRUE(!used || text.find(s.planned.topology.name_of(r)) != std::string::npos)
+        << s.planned.topology.name_of(r);
   }
 }
 
 TEST(PlanAnswers, ARingThatIsFasterHasASentence) {
-  const cluster::Cluster c = cluster_of("racks: [{name: r, hosts: 12, nic: 25G}]\nboxes: [{at: r, rate: 100G}]\n");
+  const cluster::Cluster c =
+      cluster_of("racks: [{name: r, hosts: 12, nic: 25G}]\nboxes: [{at: r, rate: 100G}]\n");
   const PlannedCluster planned = plan_all(c, Effort::kFull, Compare::kAll);
   const Shown shown{kFile, c, kEveryJob};
   EXPECT_THAT(show_text(shown, planned),
@@ -112,10 +116,13 @@ TEST(PlanAnswers, ALossIsBesideWhatWas) {
 TEST(PlanAnswers, ATableOfBoxesHasAKneeOrNone) {
   const cluster::Cluster c = example_cluster("leaf-spine");
   const Shown shown{kFile, c, kEveryJob};
-  const auto row = [](double total) { return Placement{.rates = {total / 32}, .total = total, .bound = 1000}; };
+  const auto row = [](double total) {
+    return Placement{.rates = {total / 32}, .total = total, .bound = 1000};
+  };
   Purchase purchase{.boxes = 4, .rate = 100, .places = {0, 1, 2, 3}};
   std::vector<Placement> found{row(100), row(500), row(510), row(511), row(512)};
-  for (std::size_t k = 0; k < found.size(); ++k) found[k].at.assign(purchase.places.begin(), purchase.places.begin() + static_cast<std::ptrdiff_t>(k));
+  for (std::size_t k = 0; k < found.size(); ++k)
+    found[k].at.assign(purchase.places.begin(), purchase.places.begin() + static_cast<std::ptrdiff_t>(k));
   std::string text = buy_text(shown, purchase, found);
   EXPECT_THAT(text, HasSubstr("The first 1 box bring 97.1 % of what 4 bring."));
   EXPECT_THAT(text, HasSubstr("rack[1-3]"));

@@ -36,7 +36,8 @@ TEST(PlanCommand, EveryVerbTakesAFile) {
   EXPECT_EQ(show->job, "j");
   EXPECT_TRUE(show->all_loads);
   EXPECT_TRUE(show->json);
-  const auto buy = parse({"buy", "-", "--boxes", "4", "--rate", "200G", "--at", "rack[1-4]", "--at", "s", "--instead"});
+  const auto buy =
+      parse({"buy", "-", "--boxes", "4", "--rate", "200G", "--at", "rack[1-4]", "--at", "s", "--instead"});
   ASSERT_TRUE(buy.has_value()) << buy.error();
   EXPECT_EQ(buy->verb, CommandLine::Verb::kBuy);
   EXPECT_EQ(buy->file, "-");

@@ -18,7 +18,8 @@ using testing::SizeIs;
 const char* const kRack = "racks: [{name: r, hosts: 12, nic: 25G}]\n";
 
 double compared(const PlannedJob& job, const std::string& name) {
-  const auto found = std::ranges::find(job.compared, name, [](const Compared& one) { return std::string(one.name); });
+  const auto found =
+      std::ranges::find(job.compared, name, [](const Compared& one) { return std::string(one.name); });
   EXPECT_NE(found, job.compared.end()) << name;
   return found == job.compared.end() ? -1 : found->rate.value_or(-1);
 }
@@ -43,14 +44,16 @@ TEST(PlannedCluster, NothingIsAboveWhatItCanTake) {
     const cluster::Cluster c = example_cluster(name);
     const PlannedCluster planned = plan_all(c, Effort::kProduct, Compare::kNothing);
     for (planner::Resource r = 0; r < planned.loads.size(); ++r)
-      EXPECT_LE(planned.loads[r], planned.capacity[r] * (1 + 1e-9)) << name << ": " << planned.topology.name_of(r);
+      EXPECT_LE(planned.loads[r], planned.capacity[r] * (1 + 1e-9))
+          << name << ": " << planned.topology.name_of(r);
   }
 }
 
 TEST(PlannedCluster, JobsShareABoxByTheirWorkers) {
-  const cluster::Cluster c = cluster_of(std::string(kRack) +
-                                        "boxes: [{at: r, rate: 120G}]\njobs:\n"
-                                        "  - {name: small, workers: \"r-[1-4]\"}\n  - {name: large, workers: \"r-[5-12]\"}\n");
+  const cluster::Cluster c =
+      cluster_of(std::string(kRack) +
+                 "boxes: [{at: r, rate: 120G}]\njobs:\n"
+                 "  - {name: small, workers: \"r-[1-4]\"}\n  - {name: large, workers: \"r-[5-12]\"}\n");
   const PlannedCluster planned = plan_all(c, Effort::kFull, Compare::kNothing);
   EXPECT_NEAR(planned.jobs[0].rate(), 10, 1e-6) << "120 Gbit/s over 12 workers";
   EXPECT_NEAR(planned.jobs[1].rate(), 10, 1e-6);
@@ -76,14 +79,16 @@ TEST(PlannedCluster, SlotMemoryIsARate) {
   EXPECT_EQ(planned.topology.name_of(planned.full(planned.jobs[0])), "box r");
   const cluster::Cluster twice = cluster_of("slot_time: 200us\n" + (kRack + boxes));
   EXPECT_NEAR(plan_all(twice, Effort::kFull, Compare::kNothing).jobs[0].rate(), rate / 24, 1e-6);
-  const cluster::Cluster plenty = cluster_of(std::string(kRack) + "boxes: [{at: r, rate: 300G, slots: 1GiB}]\n");
+  const cluster::Cluster plenty =
+      cluster_of(std::string(kRack) + "boxes: [{at: r, rate: 300G, slots: 1GiB}]\n");
   EXPECT_NEAR(plan_all(plenty, Effort::kFull, Compare::kNothing).jobs[0].rate(), 25, 1e-6);
 }
 
 TEST(PlannedCluster, TwoJobsShareTheSlotsOfABox) {
-  const cluster::Cluster c = cluster_of(std::string(kRack) +
-                                        "boxes: [{at: r, rate: 300G, slots: 125KiB}]\njobs:\n"
-                                        "  - {name: a, workers: \"r-[1-6]\"}\n  - {name: b, workers: \"r-[7-12]\"}\n");
+  const cluster::Cluster c =
+      cluster_of(std::string(kRack) +
+                 "boxes: [{at: r, rate: 300G, slots: 125KiB}]\njobs:\n"
+                 "  - {name: a, workers: \"r-[1-6]\"}\n  - {name: b, workers: \"r-[7-12]\"}\n");
   const PlannedCluster planned = plan_all(c, Effort::kFull, Compare::kNothing);
   double bytes = 0;  // under way
   for (const PlannedJob& job : planned.jobs) bytes += job.rate() * 1e9 / 8 * 100e-6;
