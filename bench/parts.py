@@ -51,6 +51,7 @@ PARTS = (
     Part("tally_priming_bench", program="bench/tally_priming_bench"),
     Part("tally_control_bench", program="bench/tally_control_bench"),
     Part("tally_publication_bench", program="bench/tally_publication_bench"),
+    Part("tally_planner_bench", program="bench/tally_planner_bench"),
     Part("bench-box", script="bench-box", needs=("control/tallyd", "bench/tool/tally-bench"),
          commands=("dpdk-testpmd",), quick=("--ports", "memif")),
     Part("bench-switchml", script="bench-switchml",

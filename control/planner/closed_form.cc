@@ -42,12 +42,18 @@ std::uint64_t slots_for(double rate, double here, double slot_bytes, double seco
 
 namespace {
 
+// The rate at which the first server has as much as it can take if everything comes merged once: with shares that are
+// frozen the narrowest server for its share binds, not their sum; and servers of one host share its link.
 double ingress_of_all(const Topology& topology, const Party& party, const Rates& capacity) {
-  // With shares that are frozen the narrowest server for its share binds, not their sum.
   double ingress = std::numeric_limits<double>::infinity();
   for (const Party::Server& server : party.servers) {
-    if (server.share > 0)
-      ingress = std::min(ingress, ingress_of(topology, capacity, server.number) / server.share);
+    if (!(server.share > 0)) continue;
+    const Index host = topology.servers()[server.number].host;
+    double together = 0;
+    for (const Party::Server& other : party.servers)
+      together += topology.servers()[other.number].host == host ? other.share : 0;
+    ingress = std::min({ingress, ingress_of(topology, capacity, server.number) / server.share,
+                        capacity[topology.link(topology.hosts()[host].down)] / together});
   }
   return ingress;
 }
@@ -71,12 +77,10 @@ double upper_bound(const Topology& topology, const Party& party, const Rates& ca
     double ingress = 0;
   };
   std::vector<Bend> bends;
-  double narrowest = party.slowest;  // merged or not, a server takes its share once
   for (const Party::Server& server : party.servers) {
     if (!(server.share > 0)) continue;
     const double ingress = ingress_of(topology, capacity, server.number);
     bends.push_back({ingress / (party.workers * server.share), server.share, ingress});
-    narrowest = std::min(narrowest, ingress / server.share);
   }
   std::sort(bends.begin(), bends.end(), [](const Bend& a, const Bend& b) { return a.at < b.at; });
   double offset = (party.workers - 1) * boxes / party.workers;
@@ -88,7 +92,7 @@ double upper_bound(const Topology& topology, const Party& party, const Rates& ca
     root = offset / slope;
     if (i + 1 == bends.size() || root <= bends[i + 1].at) break;
   }
-  return std::min(narrowest, root);
+  return std::min({party.slowest, ingress_of_all(topology, party, capacity), root});
 }
 
 double rack_local_rate(const Topology& topology, const Party& party, const Rates& capacity) {

@@ -7,6 +7,26 @@
 
 namespace tally::planner {
 
+std::vector<std::size_t> largest_remainder(std::span<const double> amounts, std::size_t total) {
+  const double all = std::accumulate(amounts.begin(), amounts.end(), 0.0);
+  std::vector<std::size_t> counts;
+  std::vector<double> lost;
+  std::size_t given = 0;
+  for (const double amount : amounts) {
+    const double exact = amount / all * static_cast<double>(total);
+    // A hair less than a whole number is rounding of floats, not of groups.
+    counts.push_back(static_cast<std::size_t>(std::floor(exact + 1e-9)));
+    lost.push_back(exact - static_cast<double>(counts.back()));
+    given += counts.back();
+  }
+  std::vector<std::size_t> order(amounts.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return lost[a] > lost[b]; });
+  for (std::size_t i = 0; given < total; ++i, ++given) ++counts[order[i % order.size()]];
+  return counts;
+}
+
 double ingress_of(const Topology& topology, const Rates& capacity, Index server) {
   const Host& host = topology.hosts()[topology.servers()[server].host];
   return std::min(capacity[topology.server(server)], capacity[topology.link(host.down)]);
@@ -35,6 +55,9 @@ Result<std::vector<double>> shares_of(const Topology& topology, const Job& job, 
   const bool negative = std::any_of(shares.begin(), shares.end(), [](double share) { return !(share >= 0); });
   if (!shares.empty() && (negative || std::abs(sum - 1) > 1e-9))
     return fail(ErrorCode::kInvalidArgument, "the shares of the servers do not add up to 1", job.name);
+  if (shares.empty()) return shares;
+  const std::vector<std::size_t> groups = largest_remainder(shares, kGroups);
+  for (std::size_t s = 0; s < shares.size(); ++s) shares[s] = static_cast<double>(groups[s]) * kOneGroup;
   return shares;
 }
 

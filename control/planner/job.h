@@ -1,8 +1,11 @@
 #pragma once
 // The job a plan is made for, and what the planner needs to know of it at hand.
 
+#include <cstddef>
 #include <limits>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "planner/topology.h"
@@ -14,9 +17,17 @@ struct Job {
   std::string name;
   std::vector<Index> workers;    // hosts; one that stands twice has two workers
   std::vector<Index> servers{};  // none: the boxes finish the sums, as today's tallyd does by itself
-  std::vector<double> shares{};  // of the servers, frozen for the job's life; empty: by what they can merge
+  // Of the servers, frozen for the job's life, in whole chunk groups; empty: by what they can merge.
+  std::vector<double> shares{};
   double demand = std::numeric_limits<double>::infinity();  // more than this a worker never sends, Gbit/s
 };
+
+// A chunk is of group `chunk mod kGroups`.
+inline constexpr std::size_t kGroups = 1024;
+inline constexpr double kOneGroup = 1.0 / kGroups;  // of the gradient
+// Whole numbers that add up to `total`, in proportion to the amounts: each rounded down, and one more for those that
+// lost most by it (of equals the first). Amounts are not negative and not all 0.
+[[nodiscard]] std::vector<std::size_t> largest_remainder(std::span<const double> amounts, std::size_t total);
 
 // A job on a topology of which others leave `capacity`.
 struct Party {
@@ -28,7 +39,7 @@ struct Party {
   struct Server {
     Index number = kNone;
     Index at = kNone;  // the switch its host hangs on
-    double share = 0;
+    double share = 0;  // a multiple of kOneGroup
   };
   std::vector<Rack> racks{};
   std::vector<Server> servers{};

@@ -106,7 +106,7 @@ std::vector<bool> usable_by(const Topology& topology, const Job& job) {
   return usable;
 }
 
-void take_off(Rates& left, const Rates& loads, double sign = -1) {
+void add_to(Rates& left, const Rates& loads, double sign) {
   for (std::size_t r = 0; r < left.size(); ++r) left[r] = std::max(0.0, left[r] + sign * loads[r]);
 }
 
@@ -121,15 +121,25 @@ std::vector<Result<Plan>> make_plans(const Network& network, std::span<const Job
     return jobs[a].workers.size() > jobs[b].workers.size();
   });
   std::vector<std::vector<bool>> usable;
-  std::vector<double> waiting(topology.resources());  // workers of jobs that still come and may use it
+  std::vector<double> all_workers(topology.resources());  // of jobs that may use it
   for (const Job& job : jobs) {
     usable.push_back(usable_by(topology, job));
-    for (std::size_t r = 0; r < waiting.size(); ++r)
-      waiting[r] += usable.back()[r] ? static_cast<double>(job.workers.size()) : 0;
+    for (std::size_t r = 0; r < all_workers.size(); ++r)
+      all_workers[r] += usable.back()[r] ? static_cast<double>(job.workers.size()) : 0;
   }
 
   std::vector<Result<Plan>> plans(jobs.size(), fail(ErrorCode::kInvalidArgument, "not planned"));
   Rates left = capacity;
+  for (const std::size_t j : order) {
+    const auto workers = static_cast<double>(jobs[j].workers.size());
+    Rates share = capacity;
+    for (std::size_t r = 0; r < share.size(); ++r) {
+      if (usable[j][r]) share[r] *= workers / all_workers[r];
+    }
+    plans[j] = make_plan(network, jobs[j], share, options);
+    if (plans[j]) add_to(left, plans[j]->loads, -1);
+  }
+  std::vector<double> waiting = all_workers;
   for (const std::size_t j : order) {
     const auto workers = static_cast<double>(jobs[j].workers.size());
     Rates share = left;
@@ -138,15 +148,13 @@ std::vector<Result<Plan>> make_plans(const Network& network, std::span<const Job
       if (waiting[r] > workers) share[r] *= workers / waiting[r];
       waiting[r] -= workers;
     }
-    plans[j] = make_plan(network, jobs[j], share, options);
-    if (plans[j]) take_off(left, plans[j]->loads);
-  }
-  if (options.effort == Effort::kAtOnce) return plans;
-  for (const std::size_t j : order) {
-    if (plans[j]) take_off(left, plans[j]->loads, 1);
-    auto again = make_plan(network, jobs[j], left, options);
+    if (plans[j]) {
+      add_to(share, plans[j]->loads, 1);
+      add_to(left, plans[j]->loads, 1);
+    }
+    auto again = make_plan(network, jobs[j], share, options);
     if (again && (!plans[j] || again->rate > plans[j]->rate)) plans[j] = std::move(again);
-    if (plans[j]) take_off(left, plans[j]->loads);
+    if (plans[j]) add_to(left, plans[j]->loads, -1);
   }
   return plans;
 }

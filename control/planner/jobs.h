@@ -25,9 +25,9 @@ inline constexpr int kSolvedAgain = 3;
 [[nodiscard]] Result<Plan> make_admitted_plan(const Network& network, const Job& job, const Rates& capacity,
                                               const Admission& admission, const Options& options = {});
 
-// Plans of jobs, as they were given. One after the other, that with most workers first; each takes of what those before
-// it left its share by workers among those that still come and may use the resource. Then, unless it must be at once,
-// each is planned again with all others' loads taken off, so that what nobody used is used.
+// Plans of jobs, in the order in which they were given. First each has of every resource its share by workers among
+// the jobs that may use it. Then, one after the other, that with most workers first, each is planned again with what it
+// has and its share of what all others leave; the better plan counts.
 // After a loss: the topology with its rate at 0, and Effort::kAtOnce; with more effort afterwards.
 [[nodiscard]] std::vector<Result<Plan>> make_plans(const Network& network, std::span<const Job> jobs,
                                                    const Rates& capacity, const Options& options = {});

@@ -13,7 +13,6 @@ constexpr std::size_t kMostWork = 20'000'000;
 constexpr std::size_t kFewestMoves = 20;
 // Of the moves that look best by prices so many are tried; if none of them cools the hottest resource, that is the end.
 constexpr std::size_t kTried = 24;
-constexpr double kOne = 1.0 / kGroups;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // What is done with one group: a new box for one rack, for all racks, or none for all.
@@ -152,7 +151,7 @@ class Repair {
   }
   void lay(std::size_t group, double sign) {
     each_load(group, [&](const LoadModel::Loads& on, double amount) {
-      for (const LoadModel::Load& load : on) loads_[load.resource] += sign * kOne * amount * load.amount;
+      for (const LoadModel::Load& load : on) loads_[load.resource] += sign * kOneGroup * amount * load.amount;
     });
   }
 

@@ -8,26 +8,6 @@
 
 namespace tally::planner {
 
-std::vector<std::size_t> largest_remainder(std::span<const double> amounts, std::size_t total) {
-  const double all = std::accumulate(amounts.begin(), amounts.end(), 0.0);
-  std::vector<std::size_t> counts;
-  std::vector<double> lost;
-  std::size_t given = 0;
-  for (const double amount : amounts) {
-    const double exact = amount / all * static_cast<double>(total);
-    // A hair less than a whole number is rounding of floats, not of groups.
-    counts.push_back(static_cast<std::size_t>(std::floor(exact + 1e-9)));
-    lost.push_back(exact - static_cast<double>(counts.back()));
-    given += counts.back();
-  }
-  std::vector<std::size_t> order(amounts.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return lost[a] > lost[b]; });
-  for (std::size_t i = 0; given < total; ++i, ++given) ++counts[order[i % order.size()]];
-  return counts;
-}
-
 std::vector<std::size_t> interleaved(std::span<const std::size_t> counts) {
   struct Step {
     double at = 0;
@@ -40,6 +20,7 @@ std::vector<std::size_t> interleaved(std::span<const std::size_t> counts) {
   }
   std::stable_sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.at < b.at; });
   std::vector<std::size_t> sequence;
+  sequence.reserve(steps.size());
   for (const Step& step : steps) sequence.push_back(step.what);
   return sequence;
 }
@@ -91,6 +72,7 @@ Tables round_product(const Split& split, const Party& party) {
   const bool with_own = std::any_of(split.own.begin(), split.own.end(), [](double own) { return own > 0; });
   const std::vector<Part> shared = within_reach(split.shared, with_own);
   std::vector<double> amounts;
+  amounts.reserve(shared.size() + 1);
   for (const Part& part : shared) amounts.push_back(part.amount);
   amounts.push_back(party.servers.empty() ? 0 : split.rest);
   const std::vector<std::size_t> counts = largest_remainder(amounts, kGroups);
@@ -120,6 +102,7 @@ Tables round_product(const Split& split, const Party& party) {
     const std::uint8_t box = naming.name(party.racks[r].box);
     if (box == Entry::kNoBox) continue;
     std::vector<double> of_server;
+    of_server.reserve(rest.size());
     for (const auto& groups : rest) of_server.push_back(static_cast<double>(groups.size()));
     const auto total = static_cast<std::size_t>(std::lround(part * static_cast<double>(counts.back())));
     const std::vector<std::size_t> own = largest_remainder(of_server, total);
@@ -189,6 +172,7 @@ Tables round_full(const Split& split, const Party& party) {
     if (of_server[s] == 0) continue;
     std::vector<Pattern> patterns = patterns_of(split.portions[s], party.servers[s].share);
     std::vector<double> widths;
+    widths.reserve(patterns.size());
     for (const Pattern& pattern : patterns) widths.push_back(pattern.width);
     const std::vector<std::size_t> groups = largest_remainder(widths, of_server[s]);
     for (std::size_t p = 0; p < patterns.size(); ++p) {
@@ -216,7 +200,6 @@ Tables round_to_groups(const Split& split, const Party& party) {
 
 Rates independent_loads(LoadModel& model, const Topology& topology, const Party& party, const Split& split,
                         std::uint64_t seed) {
-  constexpr double kOne = 1.0 / kGroups;
   Rates loads(topology.resources());
   const auto put = [&](const LoadModel::Loads& on, double amount) {
     for (const LoadModel::Load& load : on) loads[load.resource] += amount * load.amount;
@@ -255,9 +238,9 @@ Rates independent_loads(LoadModel& model, const Topology& topology, const Party&
           left -= part.amount;
         }
         if (place == kDirect && with_servers) {
-          put(model.to_server(party.racks[r].at, server), kOne);
+          put(model.to_server(party.racks[r].at, server), kOneGroup);
         } else if (place != kDirect) {
-          put(model.to_box(r, place), kOne);
+          put(model.to_box(r, place), kOneGroup);
           used.push_back(place);
         }
       }
@@ -265,7 +248,7 @@ Rates independent_loads(LoadModel& model, const Topology& topology, const Party&
     std::sort(used.begin(), used.end());
     used.erase(std::unique(used.begin(), used.end()), used.end());
     for (const Index box : used) {
-      if (with_servers) put(model.to_server(topology.boxes()[box].at, server), kOne);
+      if (with_servers) put(model.to_server(topology.boxes()[box].at, server), kOneGroup);
     }
   }
   return loads;

@@ -10,10 +10,6 @@
 
 namespace tally::planner {
 
-// Whole numbers that add up to `total`, in proportion to the amounts: each rounded down, and one more for those that
-// lost most by it (of equals the first). Amounts are not negative and not all 0.
-[[nodiscard]] std::vector<std::size_t> largest_remainder(std::span<const double> amounts, std::size_t total);
-
 // A sequence in which i stands counts[i] times, evenly spread, as Bresenham's line spreads its steps.
 [[nodiscard]] std::vector<std::size_t> interleaved(std::span<const std::size_t> counts);
 

@@ -19,6 +19,7 @@ void Spread::put(Kept& kept, Index from, Index to, const std::vector<double>& fl
   // What carries nothing in the program may carry something once chunks are whole: then as ECMP does.
   if (!(all > 1e-12)) return;
   std::vector<double> shares;
+  shares.reserve(flows.size());
   for (const double flow : flows) shares.push_back(flow / all);
   kept[{from, to}] = std::move(shares);
 }
@@ -127,6 +128,7 @@ tl::unexpected<Error> nothing_left() {
 
 std::vector<double> values_of(const std::vector<Column>& columns, const std::vector<double>& values) {
   std::vector<double> out;
+  out.reserve(columns.size());
   for (const Column column : columns) out.push_back(values[column]);
   return out;
 }
@@ -157,6 +159,7 @@ Result<Split> product_form(const Network& network, const Party& party, const Rat
   NetworkProgram net(network, party, capacity);
   LinearProgram& program = net.program();
   std::vector<std::pair<Index, Column>> shared;  // boxes that all racks use for one part
+  shared.reserve(boxes.size());
   for (const Index box : boxes) shared.emplace_back(box, program.add_column(1));
   const bool with_rest = !party.servers.empty() &&
                          std::all_of(party.racks.begin(), party.racks.end(), [&](const Party::Rack& rack) {
@@ -201,6 +204,7 @@ Result<Split> product_form(const Network& network, const Party& party, const Rat
     }
   }
   std::vector<Column> rate;
+  rate.reserve(shared.size() + 1);
   for (const auto& [box, column] : shared) rate.push_back(column);
   if (with_rest) rate.push_back(rest);
   if (rate.empty()) return nothing_left();

@@ -84,7 +84,6 @@ Rates unit_loads(LoadModel& model, const Topology& topology, const Party& party,
 
   const std::size_t boxes = tables.boxes.size();
   const std::size_t servers = party.servers.size();
-  constexpr double kOne = 1.0 / kGroups;
   for (std::size_t r = 0; r < party.racks.size(); ++r) {
     std::vector<std::size_t> at_box(boxes);
     std::vector<std::size_t> direct(servers);
@@ -94,7 +93,7 @@ Rates unit_loads(LoadModel& model, const Topology& topology, const Party& party,
       else
         ++direct[entry.server];
     }
-    const double each = party.racks[r].workers * kOne;
+    const double each = party.racks[r].workers * kOneGroup;
     for (std::size_t b = 0; b < boxes; ++b) {
       if (at_box[b] > 0) put(model.to_box(r, tables.boxes[b]), each * static_cast<double>(at_box[b]));
     }
@@ -118,7 +117,7 @@ Rates unit_loads(LoadModel& model, const Topology& topology, const Party& party,
     for (std::size_t s = 0; s < servers; ++s) {
       const std::size_t count = sums[b * servers + s];
       if (count > 0)
-        put(model.to_server(topology.boxes()[tables.boxes[b]].at, s), kOne * static_cast<double>(count));
+        put(model.to_server(topology.boxes()[tables.boxes[b]].at, s), kOneGroup * static_cast<double>(count));
     }
   }
   return loads;

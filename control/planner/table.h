@@ -13,8 +13,6 @@
 
 namespace tally::planner {
 
-// A chunk is of group `chunk mod kGroups`.
-inline constexpr std::size_t kGroups = 1024;
 // An entry names a box in a byte, and one value of it is taken.
 inline constexpr std::size_t kBoxesOfJob = 255;
 inline constexpr std::size_t kServersOfJob = 256;
