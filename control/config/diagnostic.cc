@@ -149,6 +149,13 @@ bool Places::sound(std::string path) const {
   return true;
 }
 
+bool Places::sound_inside(const std::string& path) const {
+  const auto inside = [&](const std::string& broken) {
+    return broken.starts_with(path) && (broken[path.size()] == '.' || broken[path.size()] == '[');
+  };
+  return sound(path) && std::none_of(broken_.begin(), broken_.end(), inside);
+}
+
 void Report::error(Position at, std::string path, Complaint complaint) {
   has_errors_ = true;
   add(Severity::kError, at, std::move(path), std::move(complaint));

@@ -108,6 +108,8 @@ class Places {
   [[nodiscard]] Position of(std::string path) const;
   // Neither the value nor a section around it is broken.
   [[nodiscard]] bool sound(std::string path) const;
+  // Nor is anything in it.
+  [[nodiscard]] bool sound_inside(const std::string& path) const;
 
  private:
   Position otherwise_;

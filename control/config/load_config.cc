@@ -22,13 +22,6 @@ namespace {
 
 constexpr std::size_t kMaxConfigBytes = 1U << 20U;  // some 2,000 jobs
 
-Diagnostics about_the_file(const std::string& name, Complaint complaint) {
-  Diagnostic d{Severity::kError, name};
-  d.message = std::move(complaint.message);
-  d.help = std::move(complaint.help);
-  return {std::move(d)};
-}
-
 // Reads and checks; what it finds is in the report.
 Config read_config(const YamlSource& source, const std::string& directory, TokenFiles token_files,
                    const MoreChecks& more, Report& report) {
@@ -53,6 +46,13 @@ Config read_config(const YamlSource& source, const std::string& directory, Token
 }
 
 }  // namespace
+
+Diagnostics about_the_file(const std::string& name, Complaint complaint) {
+  Diagnostic d{Severity::kError, name};
+  d.message = std::move(complaint.message);
+  d.help = std::move(complaint.help);
+  return {std::move(d)};
+}
 
 ConfigResult load_config_text(std::string text, const std::string& name, const std::string& directory,
                               TokenFiles token_files, const MoreChecks& more) {

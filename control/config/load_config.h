@@ -45,6 +45,9 @@ enum class TokenFiles : std::uint8_t { kRead, kLeave };
 // the paths of their files.
 [[nodiscard]] std::string dump_config(const Config& config);
 
+// What is wrong with a file as a whole.
+[[nodiscard]] Diagnostics about_the_file(const std::string& name, Complaint complaint);
+
 // All keys with type, default and meaning, in Markdown: docs/configuration.md.
 [[nodiscard]] std::string reference_markdown();
 

@@ -144,6 +144,76 @@ Parsed<std::uint32_t> parse_percent(const std::string& text) {
   return static_cast<std::uint32_t>(*whole * kPerPercent + *parts);
 }
 
+namespace {
+
+// Kilobits.
+constexpr std::array kRates{Unit{"M", 1'000}, Unit{"G", 1'000'000}, Unit{"T", 1'000'000'000}};
+
+// The unit that somebody had in mind who wrote " G", "gbit", "Gbps" or, of bytes, "GB/s"; empty: none.
+std::string_view rate_unit_meant(const std::string& unit, bool& bytes) {
+  constexpr std::array<std::string_view, 8> kRests{"", "b", "bit", "bits", "bps", "b/s", "bit/s", "bits/s"};
+  std::string rest;
+  for (const char c : unit) {
+    if (c != ' ') rest += c;
+  }
+  if (rest.empty()) return {};
+  const char letter = rest[0];
+  rest.erase(0, rest.size() > 1 && rest[1] == 'i' ? 2 : 1);
+  bytes = rest == "B" || rest == "B/s" || rest == "Bps";
+  const auto lower = [](char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c); };
+  for (char& c : rest) c = lower(c);
+  const auto known = std::find_if(kRates.begin(), kRates.end(),
+                                  [&](const Unit& u) { return lower(u.name[0]) == lower(letter); });
+  const bool fits = known != kRates.end() && std::find(kRests.begin(), kRests.end(), rest) != kRests.end();
+  return fits ? known->name : std::string_view();
+}
+
+}  // namespace
+
+Parsed<std::uint64_t> parse_rate(const std::string& text) {
+  const std::string write = "write a number and one of the units M, G, T (bits per second), such as 25G";
+  const auto end = std::min(text.find_first_not_of("0123456789."), text.size());
+  const std::string number = text.substr(0, end);
+  const std::string unit = text.substr(end);
+  const std::string is_not = shown(text) + " is not a rate";
+  const auto point = std::min(number.find('.'), number.size());
+  const std::string whole = number.substr(0, point);
+  std::string fraction = point < number.size() ? number.substr(point + 1) : "0";
+  if (!all_digits(whole) || !all_digits(fraction)) return complain(is_not, write);
+  const auto units = parse_unsigned(whole);
+  if (!units) return units;
+  if (fraction.size() > 3)
+    return complain(is_not + ": it has more than three digits behind the point", write);
+  if (unit.empty()) return complain(is_not + ": it has no unit", "write " + number + "G, or M or T");
+  const auto known = std::find_if(kRates.begin(), kRates.end(), [&](const Unit& u) {
+    const std::string name(u.name);
+    return unit == name || unit == name + "bit/s" || unit == " " + name + "bit/s";
+  });
+  if (known == kRates.end()) {
+    bool bytes = false;
+    const std::string_view meant = rate_unit_meant(unit, bytes);
+    if (meant.empty()) return complain(is_not + ": " + shown(unit) + " is not a unit", write);
+    if (bytes)
+      return complain(is_not + ": " + shown(unit) + " are bytes", "rates are in bits: write 8 times as many");
+    return complain(is_not + ": " + shown(unit) + " is not a unit", "write " + number + std::string(meant));
+  }
+  fraction.resize(3, '0');
+  if (*units > 1'000'000) return complain(shown(text) + " is too large");
+  return *units * known->factor + *parse_unsigned(without_leading_zeros(fraction)) * (known->factor / 1'000);
+}
+
+std::string rate_text(std::uint64_t kilobits) {
+  const Unit* best = &kRates[0];
+  for (const Unit& unit : kRates) {
+    if (kilobits >= unit.factor) best = &unit;
+  }
+  std::string out = std::to_string(kilobits / best->factor);
+  std::string fraction = std::to_string(kilobits % best->factor + best->factor).substr(1);
+  fraction.resize(fraction.find_last_not_of('0') + 1);
+  if (!fraction.empty()) out.append(".").append(fraction);
+  return out.append(best->name);
+}
+
 std::string size_text(std::uint64_t bytes) { return with_unit(bytes, kSizes); }
 
 std::string duration_text(TimeNs duration) { return with_unit(duration, kTimes); }

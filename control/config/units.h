@@ -1,6 +1,6 @@
 #pragma once
-// Numbers, sizes, times and percentages as a configuration writes them. One way to write each: no octal, no
-// hexadecimal, no fractions where a smaller unit does, powers of 1024 only.
+// Numbers, sizes, times, percentages and rates as a configuration writes them: no octal, no hexadecimal, no fractions
+// where a smaller unit does, sizes in powers of 1024 only.
 
 #include <cstdint>
 #include <string>
@@ -18,10 +18,15 @@ namespace tally::config {
 [[nodiscard]] Parsed<TimeNs> parse_duration(const std::string& text);
 // 2.5%: parts per million. 0% to 100%, at most four digits behind the point.
 [[nodiscard]] Parsed<std::uint32_t> parse_percent(const std::string& text);
+// 25G, 2.5G, 100Gbit/s, 100 Gbit/s: kilobits per second, powers of 1000. Units M, G and T, at most three digits behind
+// the point: a link's rate is what its label says.
+[[nodiscard]] Parsed<std::uint64_t> parse_rate(const std::string& text);
 
 // In the largest unit that leaves a whole number.
 [[nodiscard]] std::string size_text(std::uint64_t bytes);
 [[nodiscard]] std::string duration_text(TimeNs duration);
+// In the largest unit that is not above it: 2.5G.
+[[nodiscard]] std::string rate_text(std::uint64_t kilobits);
 
 // For messages: in MiB with at most one digit behind the point, rounded up; below 1 MiB in KiB.
 [[nodiscard]] std::string rough_size(std::uint64_t bytes);

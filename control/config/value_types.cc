@@ -37,9 +37,9 @@ bool is_printable(const std::string& text) {
 }
 
 // The other sections that know this key.
-std::string homes_of(const std::string& key) {
+std::string homes_of(const std::string& key, const std::vector<ReferenceRow>& rows) {
   std::vector<std::string> out;
-  for (const auto& row : reference_rows()) {
+  for (const auto& row : rows) {
     const auto end = row.path.rfind('.');
     if (row.path.substr(end == std::string::npos ? 0 : end + 1) != key) continue;
     out.push_back(end == std::string::npos ? "the top level" : row.path.substr(0, end));
@@ -47,7 +47,8 @@ std::string homes_of(const std::string& key) {
   return text::listed(out);
 }
 
-std::string help_for_unknown(const std::string& key, const std::vector<std::string>& known) {
+std::string help_for_unknown(const std::string& key, const std::vector<std::string>& known,
+                             std::vector<ReferenceRow> (*reference)()) {
   std::string keys = "keys here: " + text::listed(known);
   if (key.starts_with('-')) return "a list entry begins with '- ': put a space behind the '-'";
   if (const auto colon = key.find(':'); colon != std::string::npos) {
@@ -59,7 +60,7 @@ std::string help_for_unknown(const std::string& key, const std::vector<std::stri
   if (key.find(' ') != std::string::npos) return "is a ':' missing? " + keys;
   if (const std::string near = nearest(key, known); !near.empty())
     return "did you mean " + near + "? " + keys;
-  if (const std::string homes = homes_of(key); !homes.empty())
+  if (const std::string homes = homes_of(key, reference()); !homes.empty())
     return key + " belongs in " + homes + "; " + keys;
   return keys;
 }
@@ -102,7 +103,7 @@ bool expect_scalar(const Written& w, const std::string& form) {
 
 void report_unknown_key(const Written& map, const YamlEntry& entry, const std::vector<std::string>& known) {
   Report& report = map.reading.report;
-  const std::string help = report.is_full() ? "" : help_for_unknown(entry.key, known);
+  const std::string help = report.is_full() ? "" : help_for_unknown(entry.key, known, map.reading.reference);
   report.error(entry.at, map.path, {"unknown key " + shown(entry.key), help});
 }
 
@@ -243,6 +244,15 @@ ValueType<TimeNs> time_between(TimeNs lowest, TimeNs highest) {
 
 ValueType<std::uint32_t> percentage() {
   return scalar_type<std::uint32_t>("a percentage from 0% to 100%", parse_percent, text::percent_text);
+}
+
+ValueType<std::uint64_t> rate_between(std::uint64_t lowest, std::uint64_t highest) {
+  return scalar_type<std::uint64_t>(
+      "a rate from " + rate_text(lowest) + " to " + rate_text(highest) + " (bits per second)",
+      [lowest, highest](const std::string& text) {
+        return in_range(parse_rate(text), lowest, highest, rate_text);
+      },
+      rate_text);
 }
 
 ValueType<std::string> name_up_to(std::size_t longest) {

@@ -18,9 +18,16 @@ namespace tally::config {
 
 // The parts of reading a section that do not depend on what the section is.
 
+// One key in the reference of a file: below.
+struct ReferenceRow;
+// Every key of tallyd's file, in the order of the reference.
+[[nodiscard]] std::vector<ReferenceRow> reference_rows();
+
 struct Reading {
   Report& report;
   Places& places;
+  // Every key of the file that is read: where a key belongs that stands in the wrong section.
+  std::vector<ReferenceRow> (*reference)() = reference_rows;
 };
 
 // A value, or a section, as it stands in the file.
@@ -122,6 +129,8 @@ ValueType<T> whole_number_in(T lowest, T highest) {
 [[nodiscard]] ValueType<std::uint64_t> size_between(std::uint64_t lowest, std::uint64_t highest);
 [[nodiscard]] ValueType<TimeNs> time_between(TimeNs lowest, TimeNs highest);
 [[nodiscard]] ValueType<std::uint32_t> percentage();
+// Kilobits per second.
+[[nodiscard]] ValueType<std::uint64_t> rate_between(std::uint64_t lowest, std::uint64_t highest);
 // Letters, digits, '_', '-' and '.', beginning with a letter or a digit.
 [[nodiscard]] ValueType<std::string> name_up_to(std::size_t longest);
 
@@ -212,8 +221,5 @@ struct ReferenceRow {
   std::string doc;       // what it means
   Applies applies = Applies::kRestart;
 };
-
-// Every key, in the order of the reference.
-[[nodiscard]] std::vector<ReferenceRow> reference_rows();
 
 }  // namespace tally::config

@@ -97,6 +97,10 @@ Complaint explain_syntax(std::string_view yaml_message, const YamlSource& source
   if (last != std::string_view::npos && (before[last] == '"' || before[last] == '\'')) {
     return {"text behind the closing quote", "put the whole value in one pair of quotes"};
   }
+  // rack[1-16] is a word of its own only outside of {...} and [...].
+  const std::string_view behind = source.line(at.line).substr(before.size());
+  if (behind.starts_with('[') && !before.empty() && text::is_name_character(before.back()))
+    return {"a '[' inside a value, between brackets", "put the whole value in quotes"};
   for (const auto& e : kExplanations) {
     if (yaml_message.starts_with(e.yaml)) return {std::string(e.message), std::string(e.help)};
   }

@@ -138,13 +138,6 @@ void check_listen(const ServiceConfig& config, const config::Places& places, con
   }
 }
 
-config::Diagnostics about_the_file(const std::string& name, config::Complaint complaint) {
-  config::Diagnostic d{config::Severity::kError, name};
-  d.message = std::move(complaint.message);
-  d.help = std::move(complaint.help);
-  return {std::move(d)};
-}
-
 ServiceConfig read_service(const config::YamlSource& source, config::Report& report) {
   ServiceConfig config;
   check_text(source, report);
@@ -172,7 +165,8 @@ tl::expected<LoadedService, config::Diagnostics> load_service_text(std::string t
 
 tl::expected<LoadedService, config::Diagnostics> load_service(const std::string& path) {
   auto file = config::read_file(path, kMaxFileBytes);
-  if (!file) return tl::unexpected<config::Diagnostics>(about_the_file(path, std::move(file.error())));
+  if (!file)
+    return tl::unexpected<config::Diagnostics>(config::about_the_file(path, std::move(file.error())));
   return load_service_text(std::move(file->text), path);
 }
 

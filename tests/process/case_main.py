@@ -50,6 +50,7 @@ def main(about):
     parser.add_argument("--worker", default="")
     parser.add_argument("--server", default="")
     parser.add_argument("--ctl", default="")
+    parser.add_argument("--plan", default="")
     parser.add_argument("--scarce-pool", default="")
     parser.add_argument("--bench", default="")
     parser.add_argument("--cmake", default="")
@@ -69,7 +70,7 @@ def main(about):
         parser.error(f"there is no case '{options.name}'; --list names them")
     Programs.tallyd, Programs.worker = options.tallyd, options.worker
     Programs.server, Programs.bench = options.server, options.bench
-    Programs.ctl = options.ctl
+    Programs.ctl, Programs.plan = options.ctl, options.plan
     Programs.clients, Programs.original_box = options.clients, options.original_box
     Programs.service, Programs.caller = options.service, options.caller
     Programs.scarce_pool, Programs.libraries = options.scarce_pool, options.libraries

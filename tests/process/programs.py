@@ -20,7 +20,7 @@ POLL = 0.01
 
 class Programs:
     """What the command line of run_case.py says; set once."""
-    tallyd = worker = scarce_pool = server = ctl = bench = clients = service = caller = original_box = ""
+    tallyd = worker = scarce_pool = server = ctl = plan = bench = clients = service = caller = original_box = ""
     cmake = build = ""  # the program, and the build directory
     libraries = ()  # of ours, that these two load
     sanitizer = ""

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""run_case.py NAME --tallyd FILE --worker FILE --server FILE --ctl FILE --scarce-pool FILE --bench FILE --clients FILE
+"""run_case.py NAME --tallyd FILE --worker FILE --server FILE --ctl FILE --plan FILE --scarce-pool FILE --bench FILE --clients FILE
      --original-box FILE --libraries FILE... --build DIRECTORY [--sanitizer address|thread] [--verbose]
    run_case.py --list [--sanitizer ...]
 
@@ -20,6 +20,7 @@ import cases_members
 import cases_observe
 import cases_operation
 import cases_page
+import cases_plan
 import cases_python
 import cases_reload
 import cases_server
@@ -35,7 +36,7 @@ import cases_tools
 import cases_torch
 
 # Importing them registers their cases.
-assert (cases_bench and cases_control and cases_demo and cases_examples and cases_faults and cases_fleet and cases_http and cases_members and cases_operation and cases_page and cases_python and cases_reload
+assert (cases_bench and cases_control and cases_demo and cases_examples and cases_faults and cases_fleet and cases_http and cases_members and cases_operation and cases_page and cases_plan and cases_python and cases_reload
         and cases_server and cases_service and cases_session and cases_shared and cases_start and cases_state and cases_sums and cases_switchml
         and cases_systemd and cases_tools and cases_torch)
 

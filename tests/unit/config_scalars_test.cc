@@ -49,6 +49,47 @@ TEST(ConfigUnits, TimesTakeUnitsFromNanosecondsToHours) {
   }
 }
 
+TEST(ConfigUnits, RatesAreBitsWithAsManyDigitsAsTheirLabels) {
+  EXPECT_EQ(config::parse_rate("25G"), 25'000'000U);
+  EXPECT_EQ(config::parse_rate("100Gbit/s"), 100'000'000U);
+  EXPECT_EQ(config::parse_rate("100 Gbit/s"), 100'000'000U);
+  EXPECT_EQ(config::parse_rate("2.5G"), 2'500'000U);
+  EXPECT_EQ(config::parse_rate("0.001M"), 1U);
+  EXPECT_EQ(config::parse_rate("1.6T"), 1'600'000'000U);
+  EXPECT_EQ(config::parse_rate("0G"), 0U);
+  for (const char* bad : {"",
+                          "25",
+                          "G",
+                          "25 G",
+                          "25g",
+                          "25Gb",
+                          "25Gbps",
+                          "25GB/s",
+                          "-1G",
+                          ".5G",
+                          "5.G",
+                          "1.0001G",
+                          "1e3G",
+                          "025G",
+                          "25K",
+                          "25Gbit",
+                          "25Gbit/s ",
+                          "1..2G",
+                          "99999999999999999999G",
+                          "1000001G"}) {
+    EXPECT_FALSE(config::parse_rate(bad)) << bad;
+  }
+}
+
+TEST(ConfigUnits, RatesReadBackAsTheyArePrinted) {
+  for (const std::uint64_t rate :
+       {std::uint64_t{1}, std::uint64_t{999}, std::uint64_t{1'000}, std::uint64_t{2'500'000},
+        std::uint64_t{25'000'000}, std::uint64_t{1'600'000'000}})
+    EXPECT_EQ(config::parse_rate(config::rate_text(rate)), rate) << config::rate_text(rate);
+  EXPECT_EQ(config::rate_text(2'500'000), "2.5G");
+  EXPECT_EQ(config::rate_text(400'000), "400M");
+}
+
 TEST(ConfigUnits, PercentagesHaveAtMostFourDigitsBehindThePoint) {
   EXPECT_EQ(config::parse_percent("0%"), 0U);
   EXPECT_EQ(config::parse_percent("25%"), 250'000U);
