@@ -71,7 +71,8 @@ std::vector<Method> all_methods() {
       {MethodId::kJobReplan,
        "job.replan",
        true,
-       "Another plan for a job over several boxes, at its home: boxes that were lost are in it again, and what has "
+       "Another plan for a job over several boxes, at its home: boxes that were lost are in it again, and "
+       "what has "
        "been begun goes on",
        {job_name()}},
       {MethodId::kPortList, "port.list", false, "Every port: its link and what it counts", {}},

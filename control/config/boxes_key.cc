@@ -22,7 +22,8 @@ ValueType<Ipv6> host_address() {
       "an address such as 10.0.0.1 or fd00::1",
       [](const std::string& text) -> Parsed<Ipv6> {
         const auto address = text::ip_address(text);
-        if (!address) return complain(shown(text) + " is no address", "write one without a prefix, as 10.0.0.1");
+        if (!address)
+          return complain(shown(text) + " is no address", "write one without a prefix, as 10.0.0.1");
         return *address;
       },
       [](const Ipv6& address) { return members::address_text(address); });
@@ -50,8 +51,8 @@ void check_one(Checking& c, std::size_t index, NativeConfig& job) {
     if (wrong && c.sound({boxes, path}))
       c.error(c.places.written(path) ? path : boxes, std::move(message), std::move(help));
   };
-  refuse("discipline", job.discipline != Discipline::kShared, "a job over several boxes shares slots by ledger",
-         "write discipline: shared, or leave boxes out");
+  refuse("discipline", job.discipline != Discipline::kShared,
+         "a job over several boxes shares slots by ledger", "write discipline: shared, or leave boxes out");
   refuse("server", job.server != ServerKind::kExternal,
          "what no box of several sees whole is summed by an external server",
          "write server: external, and start tally-ps for the job");

@@ -239,12 +239,13 @@ DialectKeys keys_of(const NativeConfig& /*usual*/) {
                             "Only with server: external: how many servers the job has. Server i sums "
                             "the chunks whose number leaves the remainder i."))),
               no_server),
-      job_key(next_generation(value_key(
-                  "boxes", &Job::boxes, boxes_type(),
-                  "none: this box alone sums the job. Else the addresses of all its boxes, the same list at each "
-                  "of them; the first is the home, which decides for all, and workers may join at any. Each box "
-                  "takes a part of the chunks. Only with discipline: shared and server: external.")),
-              "its clients send to one box"),
+      job_key(
+          next_generation(value_key(
+              "boxes", &Job::boxes, boxes_type(),
+              "none: this box alone sums the job. Else the addresses of all its boxes, the same list at each "
+              "of them; the first is the home, which decides for all, and workers may join at any. Each box "
+              "takes a part of the chunks. Only with discipline: shared and server: external.")),
+          "its clients send to one box"),
       job_key(at_once(value_key("lease", &Job::lease, lease(),
                                 "A worker silent for so long is dead, and the others are told so.")),
               "SwitchML's clients send no heartbeats: a session runs while it is declared"),

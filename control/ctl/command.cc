@@ -235,8 +235,8 @@ class Parser {
         verb(job, "abort", "Ends what the job does; its workers are told why", Page::kJob, "job.abort");
     parameter(abort, "name", "name", "The job");
     parameter(abort, "--reason", "reason", "What its workers are told");
-    parameter(verb(job, "replan", "Another plan for a job over several boxes: lost ones are in it again", Page::kJob,
-                   "job.replan"),
+    parameter(verb(job, "replan", "Another plan for a job over several boxes: lost ones are in it again",
+                   Page::kJob, "job.replan"),
               "name", "name", "The job");
     verb(noun("port", "Ports"), "list", "Every port: link, packets, losses", Page::kPorts, "port.list");
     verb(noun("core", "Data cores"), "list", "Every data core: how busy it is, what it counts", Page::kCores,

@@ -110,9 +110,11 @@ std::string boxes_text(const Json& several) {
                                           : "-"});
   }
   std::string out = "\n" + table.text();
-  if (is_true(several, "stand_in")) out += "the plan did not fit the job: all boxes have the same part of it\n";
+  if (is_true(several, "stand_in"))
+    out += "the plan did not fit the job: all boxes have the same part of it\n";
   if (const double pages = number_of(several, "missing_pages"); pages != 0)
-    out += "of the plan " + text::with_commas(static_cast<std::uint64_t>(pages)) + " pages have not come yet\n";
+    out +=
+        "of the plan " + text::with_commas(static_cast<std::uint64_t>(pages)) + " pages have not come yet\n";
   return out;
 }
 
