@@ -19,7 +19,7 @@ using planner::Index;
 using planner::Routing;
 
 constexpr int kRounds = 11;
-constexpr double kWide = 50;    // Gbit/s of an uplink, to twice that
+constexpr double kWide = 50;  // Gbit/s of an uplink, to twice that
 constexpr double kNarrow = 10;
 
 std::pair<double, std::uint64_t> plan_one(const planner_test::Instance& instance, Routing routing) {

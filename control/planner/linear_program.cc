@@ -135,6 +135,23 @@ Result<LinearProgram::Solution> LinearProgram::solve() const {
 struct GrowingProgram::Model {
   ClpSimplex clp{};
   std::size_t columns = 0;
+  // Columns that Clp does not have yet: it copies all it has whenever it gets some.
+  std::vector<CoinBigIndex> starts{0};
+  std::vector<int> rows{};
+  std::vector<double> coefficients{};
+  std::vector<double> objective{};
+
+  void hand_over() {
+    if (objective.empty()) return;
+    const std::vector<double> lower(objective.size(), 0);
+    const std::vector<double> upper(objective.size(), COIN_DBL_MAX);
+    clp.addColumns(static_cast<int>(objective.size()), lower.data(), upper.data(), objective.data(),
+                   starts.data(), rows.data(), coefficients.data());
+    starts.assign(1, 0);
+    rows.clear();
+    coefficients.clear();
+    objective.clear();
+  }
 };
 
 GrowingProgram::GrowingProgram(const std::vector<double>& uppers) : model_(std::make_unique<Model>()) {
@@ -149,19 +166,23 @@ GrowingProgram::GrowingProgram(const std::vector<double>& uppers) : model_(std::
 GrowingProgram::~GrowingProgram() = default;
 
 GrowingProgram::Column GrowingProgram::add(double objective, const std::vector<Entry>& entries) {
-  std::vector<int> rows;
-  std::vector<double> coefficients;
   for (const Entry& entry : entries) {
-    rows.push_back(static_cast<int>(entry.row));
-    coefficients.push_back(entry.coefficient);
+    model_->rows.push_back(static_cast<int>(entry.row));
+    model_->coefficients.push_back(entry.coefficient);
   }
-  model_->clp.addColumn(static_cast<int>(rows.size()), rows.data(), coefficients.data(), 0, COIN_DBL_MAX,
-                        objective);
+  model_->starts.push_back(static_cast<CoinBigIndex>(model_->rows.size()));
+  model_->objective.push_back(objective);
   return static_cast<Column>(model_->columns++);
+}
+
+void GrowingProgram::close(Column column) {
+  model_->hand_over();
+  model_->clp.setColumnUpper(static_cast<int>(column), 0);
 }
 
 Result<GrowingProgram::Solution> GrowingProgram::solve() {
   try {
+    model_->hand_over();
     ClpSimplex& clp = model_->clp;
     clp.primal();
     if (!clp.isProvenOptimal()) return no_optimum(clp.status());

@@ -69,6 +69,8 @@ class GrowingProgram {
 
   // Each row at most once.
   Column add(double objective, const std::vector<Entry>& entries);
+  // It is 0 from now on.
+  void close(Column column);
 
   struct Solution {
     double objective = 0;

@@ -50,43 +50,62 @@ void rate_plan(LoadModel& model, const Topology& topology, const Party& party, c
   for (double& load : plan.loads) load = load > 0 && plan.rate > 0 ? load * plan.rate : 0;
 }
 
-Plan rounded(const Network& network, const Party& party, const Rates& capacity, Form form, Split split) {
-  Plan plan{.form = form, .promised = split.rate};
-  plan.tables = round_to_groups(split, party);
-  plan.spread = std::move(split.spread);
-  LoadModel model(network, party, plan.spread);
-  rate_plan(model, network.topology, party, capacity, plan);
-  return plan;
-}
+// Makes plans of splits of one job.
+class Maker {
+ public:
+  Maker(const Network& network, const Party& party, const Rates& capacity)
+      : network_(network), party_(party), capacity_(capacity), by_ecmp_(network, party, ecmp_) {}
 
-void mend(const Network& network, const Party& party, const Rates& capacity, double bound, Plan& plan) {
-  LoadModel model(network, party, plan.spread);
-  const double goal = std::min(plan.promised, bound);
-  if (repair(model, network.topology, party, capacity, goal, plan.tables) > 0)
-    rate_plan(model, network.topology, party, capacity, plan);
-}
+  Plan rounded(Form form, Split split) {
+    Plan plan{.form = form, .promised = split.rate};
+    plan.tables = round_to_groups(split, party_);
+    plan.spread = std::move(split.spread);
+    with_model(plan, [&](LoadModel& model) { rate_plan(model, network_.topology, party_, capacity_, plan); });
+    return plan;
+  }
+  // goal: Gbit/s that tables of this form could have.
+  void mend(double goal, Plan& plan) {
+    with_model(plan, [&](LoadModel& model) {
+      if (repair(model, network_.topology, party_, capacity_, std::min(plan.promised, goal), plan.tables) > 0)
+        rate_plan(model, network_.topology, party_, capacity_, plan);
+    });
+  }
+
+ private:
+  // Without chosen ways all plans have one model.
+  template <class Use>
+  void with_model(const Plan& plan, const Use& use) {
+    if (plan.spread.empty()) return use(by_ecmp_);
+    LoadModel model(network_, party_, plan.spread);
+    use(model);
+  }
+
+  const Network& network_;
+  const Party& party_;
+  const Rates& capacity_;
+  Spread ecmp_{};
+  LoadModel by_ecmp_;
+};
 
 }  // namespace
 
 Result<Split> solve_product(const Network& network, const Party& party, const Rates& capacity) {
   std::vector<Index> boxes = usable_boxes(network, party, capacity);
-  const auto solve = [&] {
-    const bool at_once = product_form_columns(network, party, boxes) <= kColumnsAtOnce;
-    return at_once ? product_form(network, party, capacity, boxes)
-                   : product_form_by_trees(network, party, capacity, boxes);
-  };
-  auto split = solve();
+  constexpr std::size_t kMostShared = kBoxesOfWorker - 1;  // and the own rack's
+  if (product_form_columns(network, party, boxes) > kColumnsAtOnce)
+    return product_form_by_trees(network, party, capacity, boxes, kMostShared);
+  auto split = product_form(network, party, capacity, boxes);
   if (!split) return split;
-  // A worker can speak to so many boxes, its own rack's among them: the others' part goes to those of most use.
   std::vector<Part> used = split->shared;
   std::erase_if(used, [](const Part& part) { return !(part.amount > 1e-9); });
-  if (used.size() < kBoxesOfWorker) return split;
+  if (used.size() <= kMostShared) return split;
+  // The others' part goes to those of most use.
   std::stable_sort(used.begin(), used.end(),
                    [](const Part& a, const Part& b) { return a.amount > b.amount; });
   boxes.clear();
-  for (std::size_t i = 0; i + 1 < kBoxesOfWorker; ++i) boxes.push_back(used[i].place);
+  for (std::size_t i = 0; i < kMostShared; ++i) boxes.push_back(used[i].place);
   std::sort(boxes.begin(), boxes.end());
-  return solve();
+  return product_form(network, party, capacity, boxes);
 }
 
 Result<Plan> make_plan(const Network& network, const Job& job, const Rates& capacity,
@@ -100,19 +119,18 @@ Result<Plan> make_plan(const Network& network, const std::string& job, const Par
                        const Rates& capacity, const Options& options) {
   double bound = upper_bound(network.topology, party, capacity);
   if (!(bound > 0)) return nothing_left(job);
+  Maker maker(network, party, capacity);
   Plan best;
   const auto consider = [&](Plan plan) {
     if (plan.rate > best.rate) best = std::move(plan);
   };
   if (!party.servers.empty())
-    consider(rounded(network, party, capacity, Form::kOwnRacks,
-                     closed_form_split(network, party, capacity, true)));
-  Plan any_box =
-      rounded(network, party, capacity, Form::kAnyBox, closed_form_split(network, party, capacity, false));
+    consider(maker.rounded(Form::kOwnRacks, closed_form_split(network, party, capacity, true)));
+  Plan any_box = maker.rounded(Form::kAnyBox, closed_form_split(network, party, capacity, false));
   consider(any_box);
   const double reachable = any_box.promised;  // the bound, if workers could speak to so many boxes only
   const auto mend_any_box = [&] {
-    mend(network, party, capacity, reachable, any_box);
+    maker.mend(reachable, any_box);
     consider(std::move(any_box));
   };
   const bool near = any_box.rate > kNear * reachable;
@@ -120,8 +138,8 @@ Result<Plan> make_plan(const Network& network, const std::string& job, const Par
   if (options.effort != Effort::kAtOnce && best.rate < kWell * reachable) {
     auto product = solve_product(network, party, capacity);
     if (product) {
-      Plan plan = rounded(network, party, capacity, Form::kProduct, std::move(*product));
-      mend(network, party, capacity, reachable, plan);
+      Plan plan = maker.rounded(Form::kProduct, std::move(*product));
+      maker.mend(reachable, plan);
       consider(std::move(plan));
     }
     if (best.rate < kWell * reachable && !near && any_box.rate > kMendable * reachable) mend_any_box();
@@ -132,8 +150,8 @@ Result<Plan> make_plan(const Network& network, const std::string& job, const Par
     if (full) {
       bound = std::min(bound, full->rate);
       if (full->rate > kFullPromises * best.rate) {
-        Plan plan = rounded(network, party, capacity, Form::kFull, std::move(*full));
-        mend(network, party, capacity, bound, plan);
+        Plan plan = maker.rounded(Form::kFull, std::move(*full));
+        maker.mend(bound, plan);
         consider(std::move(plan));
       }
     }

@@ -1,6 +1,7 @@
 #include "planner/repair.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -9,7 +10,7 @@ namespace tally::planner {
 namespace {
 
 // So many loads are looked at in all; what a move takes depends on the network.
-constexpr std::size_t kMostWork = 20'000'000;
+constexpr std::size_t kMostWork = 5'000'000;
 constexpr std::size_t kFewestMoves = 20;
 // Of the moves that look best by prices so many are tried; if none of them cools the hottest resource, that is the end.
 constexpr std::size_t kTried = 24;
@@ -228,38 +229,27 @@ class Repair {
   }
   void consider_racks(std::size_t group) {
     const std::size_t server = entry(0, group).server;
-    std::vector<std::pair<std::uint8_t, std::size_t>> used;  // boxes of this group, and by how many racks
+    std::array<std::size_t, kBoxesOfJob> racks_at{};
     for (const auto& table : tables_.of_rack) {
-      const std::uint8_t box = table[group].box;
-      if (box == Entry::kNoBox) continue;
-      const auto known =
-          std::find_if(used.begin(), used.end(), [&](const auto& u) { return u.first == box; });
-      if (known == used.end())
-        used.emplace_back(box, 1);
-      else
-        ++known->second;
+      if (table[group].box != Entry::kNoBox) ++racks_at[table[group].box];
+    }
+    std::vector<std::uint8_t> meeting;  // boxes where racks meet: one more would add no sum
+    for (std::size_t b = 0; b < tables_.boxes.size(); ++b) {
+      if (racks_at[b] > 1) meeting.push_back(static_cast<std::uint8_t>(b));
     }
     for (std::size_t r = 0; r < party_.racks.size(); ++r) {
       const std::uint8_t box = entry(r, group).box;
-      const double now = cost_here(r, group, used);
+      // What is saved if the rack's part goes away.
+      const double now = box == Entry::kNoBox ? direct(r, server)
+                                              : to_box(r, box) + (racks_at[box] == 1 ? sum(box, server) : 0);
       if (box != Entry::kNoBox)
         consider({now - direct(r, server), Move::Kind::kOneRack, group, r, Entry::kNoBox});
-      for (const auto& [other, racks] : used) {
+      for (const std::uint8_t other : meeting) {
         if (other != box) consider({now - to_box(r, other), Move::Kind::kOneRack, group, r, other});
       }
-      const auto at_home = [&](const auto& u) { return u.first == own_[r]; };
-      if (own_[r] != Entry::kNoBox && own_[r] != box && std::none_of(used.begin(), used.end(), at_home))
+      if (own_[r] != Entry::kNoBox && own_[r] != box && racks_at[own_[r]] < 2)
         consider({now - merged_at_home(r, server), Move::Kind::kOneRack, group, r, own_[r]});
     }
-  }
-  // What is saved if the rack's part of a group goes away.
-  [[nodiscard]] double cost_here(std::size_t rack, std::size_t group,
-                                 const std::vector<std::pair<std::uint8_t, std::size_t>>& used) const {
-    const Entry& it = entry(rack, group);
-    if (it.box == Entry::kNoBox) return direct(rack, it.server);
-    const auto mine =
-        std::find_if(used.begin(), used.end(), [&](const auto& u) { return u.first == it.box; });
-    return to_box(rack, it.box) + (mine->second == 1 ? sum(it.box, it.server) : 0);
   }
   [[nodiscard]] double cost_of(std::size_t group) {
     double cost = 0;

@@ -54,6 +54,7 @@ class Spread {
   [[nodiscard]] const std::vector<double>* to_server(Index from, Index to) const {
     return find(to_server_, from, to);
   }
+  [[nodiscard]] bool empty() const noexcept { return to_box_.empty() && to_server_.empty(); }
   // What flows over each way; normalised.
   void put_to_box(Index from, Index to, const std::vector<double>& flows) { put(to_box_, from, to, flows); }
   void put_to_server(Index from, Index to, const std::vector<double>& flows) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <optional>
 
 #include "planner/linear_program.h"
@@ -44,23 +45,26 @@ class Trees {
     }
   }
 
-  Result<Split> solve() {
+  Result<Split> solve(std::size_t most_boxes) {
     add_layer({}, nullptr);
     add_layer(by_width(), nullptr);
     if (with_rest_) add_relief();
     double bound = kNoBound;
-    GrowingProgram::Solution best;
     double before = 0;
-    for (std::size_t round = 0;; ++round, before = best.objective) {
-      auto solved = program_.solve();
+    Result<GrowingProgram::Solution> solved;
+    for (std::size_t round = 0;; ++round, before = solved->objective) {
+      solved = program_.solve();
       if (!solved) return tl::unexpected<Error>(solved.error());
-      best = std::move(*solved);
-      if (!(best.objective > 1e-12)) return nothing_left();
-      if (round == kMostRounds || best.objective < kWorthAnother * before) break;
-      bound = std::min(bound, add_layer(by_price(best.prices), &best.prices));
-      if (best.objective >= kTreesEnough * bound) break;
+      if (!(solved->objective > 1e-12)) return nothing_left();
+      if (round == kMostRounds || solved->objective < kWorthAnother * before) break;
+      bound = std::min(bound, add_layer(by_price(solved->prices), &solved->prices));
+      if (solved->objective >= kTreesEnough * bound) break;
     }
-    return split_of(best, bound);
+    if (close_beyond(most_boxes, *solved)) {
+      solved = program_.solve();
+      if (!solved) return tl::unexpected<Error>(solved.error());
+    }
+    return split_of(*solved, bound);
   }
 
  private:
@@ -266,11 +270,34 @@ class Trees {
     return value;
   }
 
+  [[nodiscard]] std::vector<double> of_boxes(const GrowingProgram::Solution& solved) const {
+    std::vector<double> amounts(boxes_.size());
+    for (const Layer& layer : layers_) {
+      for (std::size_t b = 0; b < boxes_.size(); ++b) amounts[b] += value_at(solved, layer.boxes[b]);
+    }
+    return amounts;
+  }
+  // Those with the least go; false if there are no more than so many.
+  bool close_beyond(std::size_t most_boxes, const GrowingProgram::Solution& solved) {
+    const std::vector<double> amounts = of_boxes(solved);
+    std::vector<std::size_t> order(boxes_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return amounts[a] > amounts[b]; });
+    if (order.size() <= most_boxes || !(amounts[order[most_boxes]] > 0)) return false;
+    for (std::size_t i = most_boxes; i < order.size(); ++i) {
+      for (const Layer& layer : layers_) {
+        if (layer.boxes[order[i]]) program_.close(*layer.boxes[order[i]]);
+      }
+    }
+    return true;
+  }
+
   Split split_of(const GrowingProgram::Solution& solved, double bound) {
     const double f = solved.objective;
     Split split{.rate = f, .own = std::vector<double>(party_.racks.size()), .columns = solved.values.size()};
     split.bound = bound;
-    std::vector<double> of_box(boxes_.size());
+    const std::vector<double> of_box = of_boxes(solved);
     std::map<std::pair<Index, Index>, std::vector<double>> to_box;
     std::map<std::pair<Index, Index>, std::vector<double>> to_server;
     const auto flow = [&](auto& flows, const std::vector<double>* shares, Index from, Index at, Index to,
@@ -292,7 +319,6 @@ class Trees {
       for (std::size_t b = 0; b < boxes_.size(); ++b) {
         const double amount = value_at(solved, layer.boxes[b]);
         if (!(amount > 0)) continue;
-        of_box[b] += amount;
         const Index at = topology().boxes()[boxes_[b]].at;
         for (const Party::Rack& rack : party_.racks)
           flow(to_box, layer.spread.to_box(rack.at, boxes_[b]), rack.at, at, boxes_[b],
@@ -332,8 +358,8 @@ class Trees {
 }  // namespace
 
 Result<Split> product_form_by_trees(const Network& network, const Party& party, const Rates& capacity,
-                                    const std::vector<Index>& boxes) {
-  return Trees(network, party, capacity, boxes).solve();
+                                    const std::vector<Index>& boxes, std::size_t most_boxes) {
+  return Trees(network, party, capacity, boxes).solve(most_boxes);
 }
 
 }  // namespace tally::planner

@@ -11,8 +11,9 @@ namespace tally::planner {
 // What may be left: the split's rate is at least this share of its `bound`.
 inline constexpr double kTreesEnough = 0.98;
 
-// As product_form(), which gives the program itself. Fails likewise.
+// As product_form(), which gives the program itself, but with at most so many shared boxes. Fails likewise.
 [[nodiscard]] Result<Split> product_form_by_trees(const Network& network, const Party& party,
-                                                  const Rates& capacity, const std::vector<Index>& boxes);
+                                                  const Rates& capacity, const std::vector<Index>& boxes,
+                                                  std::size_t most_boxes);
 
 }  // namespace tally::planner
