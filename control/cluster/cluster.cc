@@ -46,10 +46,12 @@ Result<void> lose_box(Cluster& cluster, const std::string& name) {
 Result<void> lose_link(Cluster& cluster, const std::string& name) {
   std::vector<std::string> names;
   for (Cluster::Link& link : cluster.links) {
-    const std::string& a = cluster.switches[link.from].name;
-    const std::string& b = cluster.switches[link.to].name;
-    if (name == a + "-" + b || name == b + "-" + a) return link.rate = link.back = 0, Result<void>{};
-    names.push_back(a + "-" + b);
+    const auto written = [&](Index a, Index b) {
+      return std::string(cluster.switches[a].name).append("-").append(cluster.switches[b].name);
+    };
+    names.push_back(written(link.from, link.to));
+    if (name == names.back() || name == written(link.to, link.from))
+      return link.rate = link.back = 0, Result<void>{};
   }
   return no_such("link", name, names);
 }

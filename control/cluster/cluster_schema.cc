@@ -1,4 +1,5 @@
 #include <array>
+#include <cmath>
 #include <exception>
 #include <utility>
 
@@ -35,7 +36,7 @@ ValueType<double> rate() {
   return config::converted<double>(
       config::rate_between(kLowest, kHighest),
       [](std::uint64_t kilobits) { return static_cast<double>(kilobits) / kKilobits; },
-      [](const double& gigabits) { return static_cast<std::uint64_t>(gigabits * kKilobits + 0.5); });
+      [](const double& gigabits) { return static_cast<std::uint64_t>(std::llround(gigabits * kKilobits)); });
 }
 
 ValueType<RackSection::Hosts> hosts_of_rack() {

@@ -43,7 +43,8 @@ Parsed<Names> numbers_of(const std::string& inside, std::uint32_t at) {
       return wrong(shown(in_brackets(inside)) + " is no range of numbers",
                    "write [1-16], [001-128] or [1-4,7]");
     if (*high < *low)
-      return wrong(shown(in_brackets(part)) + " counts down", "write " + in_brackets(last + "-" + first));
+      return wrong(shown(in_brackets(part)) + " counts down",
+                   "write [" + std::string(last).append("-").append(first) + "]");
     if (out.size() + (*high - *low) >= kMaxNames)
       return wrong(shown(in_brackets(inside)) + " are more than " + std::to_string(kMaxNames) + " names",
                    "is one of its numbers too long?");

@@ -181,7 +181,7 @@ Parsed<std::uint64_t> parse_rate(const std::string& text) {
   std::string fraction = point < number.size() ? number.substr(point + 1) : "0";
   if (!all_digits(whole) || !all_digits(fraction)) return complain(is_not, write);
   const auto units = parse_unsigned(whole);
-  if (!units) return units;
+  if (!units) return tl::unexpected<Complaint>(units.error());
   if (fraction.size() > 3)
     return complain(is_not + ": it has more than three digits behind the point", write);
   if (unit.empty()) return complain(is_not + ": it has no unit", "write " + number + "G, or M or T");
