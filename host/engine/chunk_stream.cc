@@ -48,6 +48,7 @@ void ChunkStream::put_routes(std::span<const Ipv6> addresses) {
     boxes_.resize(1, StreamBox(rto_floor_));
   } else {
     std::vector<StreamBox> next;
+    next.reserve(addresses.size());
     for (const Ipv6& address : addresses) {
       const auto known = std::find_if(boxes_.begin(), boxes_.end(),
                                       [&address](const StreamBox& b) { return b.address == address; });

@@ -23,7 +23,7 @@ std::optional<PlanPage> read_page(std::span<const std::byte> payload) noexcept {
   const auto rest = auth::body_of(payload).subspan(sizeof page.fixed);
   const std::size_t name = page.fixed.name_bytes;
   if (rest.size() != name + page.fixed.page_bytes.host()) return std::nullopt;
-  page.job = {reinterpret_cast<const char*>(rest.data()), name};  // NOLINT(*-reinterpret-cast)
+  page.job = {reinterpret_cast<const char*>(rest.data()), name};
   page.content = rest.subspan(name);
   return page;
 }
@@ -36,6 +36,7 @@ std::size_t bytes_of_page(std::size_t plan, std::uint32_t page) noexcept {
 
 std::vector<std::uint8_t> places_of(const Plan& plan, BoxIndex home) {
   std::vector<std::uint8_t> places;
+  places.reserve(plan.boxes.size());
   std::uint8_t next = 1;
   for (std::size_t box = 0; box < plan.boxes.size(); ++box)
     places.push_back(box == home ? std::uint8_t{0} : next++);

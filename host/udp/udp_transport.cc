@@ -195,6 +195,7 @@ std::span<Outbound> UdpTransport::lend(std::size_t wanted, std::size_t bytes) {
 
 Result<void> UdpTransport::set_boxes(std::span<const BoxAddress> boxes) {
   std::vector<UdpAddress> next;
+  next.reserve(boxes.size());
   for (const BoxAddress& box : boxes)
     next.push_back(box.address == Ipv6{} ? ends_.box : UdpAddress(box.address, kBasePort));
   bool uncut = false;
