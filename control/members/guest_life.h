@@ -5,6 +5,9 @@
 //
 // Its phases are those of life_phase.h: forming from the first ENLIST until the cores have the row, draining after
 // the first LEAVE, ended when nobody is left; or declared again, if it came to no row.
+//
+// By concern: enlisting.cc takes members and begins an epoch, forgetting.cc ends it, guest_life.cc has what others may
+// ask.
 
 #include <cstdint>
 #include <optional>

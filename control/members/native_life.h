@@ -1,6 +1,7 @@
 #pragma once
-// The life of a native job where it is joined: who has a place, which epoch it lives in, which slot memory it holds. Its state
-// is private. What happens to it are the events; what follows they send, publish and count through the box.
+// The life of a native job where it is joined: who has a place, which epoch it lives in, which slot memory it
+// holds. Its state is private. What happens to it are the events; what follows they send, publish and count
+// through the box.
 // The phases, and what leads from one to another, are the table of life_phase.h.
 //
 // By concern: joining.cc takes JOINs, offer.cc begins an epoch, ending.cc ends it or calls its members back,

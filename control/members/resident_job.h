@@ -1,7 +1,7 @@
 #pragma once
 // What a native job is on a box, be the box its home (native_life.h) or another one of its plan (guest_life.h):
-// configuration, places, the epoch, slot memory and quota. Here is what both do alike; what an event means for
-// the job is their own.
+// configuration, places, the epoch, slot memory and quota. Here is what both do alike (places.cc;
+// of slot memory room.cc); what an event means for the job is their own.
 
 #include <algorithm>
 #include <array>

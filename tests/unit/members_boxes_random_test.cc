@@ -1,6 +1,7 @@
-// Random lives of a job over four boxes: loss, replay, corruption, members that restart and move, boxes that forget all,
-// lose their data planes or are cut off from one member, new plans, another home, slow cores. After every event what must
-// always hold does; in the end, with everything healed, the job runs and everybody is enlisted at each box of its plan.
+// Random lives of a job over four boxes: loss, replay, corruption, members that restart and move, boxes that
+// forget all, lose their data planes or are cut off from one member, new plans, another home, slow cores. After
+// every event what must always hold does; in the end, with everything healed, the job runs and everybody is
+// enlisted at each box of its plan.
 
 #include <gtest/gtest.h>
 

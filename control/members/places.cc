@@ -1,10 +1,12 @@
-#include "members/resident_job.h"
+// What a native job does alike at its home and at another box: who has a place, what a member must show, and what is
+// told to it; the row.
 
 #include <algorithm>
 #include <bit>
 #include <utility>
 
 #include "members/box_state.h"
+#include "members/resident_job.h"
 #include "members/texts.h"
 
 namespace tally::members {
