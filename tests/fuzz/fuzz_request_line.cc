@@ -58,6 +58,10 @@ class CountedBox final : public api::Box {
     TALLY_CHECK(!reason.empty() && reason.size() <= 512, "a reason that fits an ABORT");
     return count(), Result<void>();
   }
+  Result<void> replan(const std::string& job) override {
+    TALLY_CHECK(!job.empty() && job.size() <= 64, "a name");
+    return count(), Result<void>();
+  }
   std::vector<doctor::Finding> examine() override { return {}; }
   Result<void> start_trace(const api::TraceWish& wish) override {
     TALLY_CHECK(wish.every >= 1 && wish.frames >= 1 && wish.seconds >= 1, "within the ranges of the table");
