@@ -395,7 +395,8 @@ TEST(PsBoxesRandom, EveryResultIsTheWholeSumAndEveryChunkCompletes) {
     fabric.run(totals);
     if (testing::Test::HasFailure()) return;
   }
-  // What the seeds are for has happened.
+  if (kBoxesShare != 1) return;
+  // What all seeds together are for has happened.
   EXPECT_GT(totals.results, 0U);
   EXPECT_GT(totals.epochs, 0U);
   EXPECT_GT(totals.lost_by_silence, 0U);
