@@ -146,6 +146,7 @@ void check_config(Checking& c) {
   each_dialect([&c](const auto& usual) { check_all(c, usual); });
   check_slots(c);
   check_profile(c);
+  check_fleet(c);
 }
 
 namespace {
@@ -184,6 +185,7 @@ const Schema<Config>& config_schema() {
         return key;
       }(),
       section_key("control", &Config::control, control_schema()),
+      section_key("fleet", &Config::fleet, fleet_schema()),
       section_key("log", &Config::log, log_schema()),
       list_key("jobs", &Config::jobs, job_schema(), read_job),
   };
