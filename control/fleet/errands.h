@@ -31,7 +31,7 @@ class Errands {
                          answer.reply.error().fault != Fault::kRefused)) {
       heard_at_ = now;
       trouble_.reset();
-    } else if (!trouble_ || trouble_->fault != answer.reply.error().fault) {
+    } else {
       trouble_ = answer.reply.error();
     }
     then(answer.reply, now);

@@ -164,7 +164,8 @@ fleet::Ticket FakeStore::ask(fleet::Request request, TimeNs deadline) {
   const fleet::Ticket ticket = ++numbers_;
   if (std::string why = fleet::objection_to(request); !why.empty()) {
     const Fault fault = why.find("bytes") == std::string::npos ? Fault::kInvalid : Fault::kTooLarge;
-    news_.emplace_back(std::in_place_type<fleet::Answer>, ticket, no(fault, std::move(why)));
+    open_[ticket] = false;
+    answer(ticket, no(fault, std::move(why)));
     return ticket;
   }
   open_[ticket] = false;
