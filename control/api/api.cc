@@ -174,6 +174,8 @@ std::optional<Answer> carry_out(const Method& method, const Arguments& given, Bo
       return reload(box);
     case MethodId::kRestart:
       return restart(box);
+    case MethodId::kFleetShow:
+      return fleet_show(*box.snapshot());
     case MethodId::kLogSet:
       return set_log_level(box, method, given.text("level"));
     case MethodId::kDoctor:

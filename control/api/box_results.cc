@@ -227,4 +227,47 @@ Json diagnostics_json(const config::Diagnostics& diagnostics) {
   return all;
 }
 
+Json fleet_show(const Snapshot& box) {
+  if (!box.fleet) return {{"in_fleet", false}};
+  const FleetStatus& fleet = *box.fleet;
+  Json boxes = Json::array();
+  const std::uint64_t now = box.unix_ns / kSecond;
+  for (const FleetBox& one : fleet.boxes)
+    boxes.push_back({{"id", one.id},
+                     {"name", one.name},
+                     {"here", one.id == fleet.id},
+                     {"planner", one.id == fleet.planner},
+                     {"since", one.since},
+                     {"age_s", now > one.since ? now - one.since : 0},
+                     {"addresses", one.addresses},
+                     {"rate", one.rate == 0 ? Json(nullptr) : Json(one.rate)},
+                     {"cores", one.cores},
+                     {"free_slots", one.free_slots},
+                     {"free_bytes", one.free_bytes}});
+  Json jobs = Json::array();
+  for (const FleetJob& job : fleet.jobs)
+    jobs.push_back({{"name", job.name},
+                    {"home", job.home.empty() ? Json(nullptr) : Json(job.home)},
+                    {"plan_epoch", job.epoch == 0 ? Json(nullptr) : Json(job.epoch)}});
+  Json bad = Json::array();
+  for (const BadRecord& record : fleet.bad) bad.push_back({{"key", record.key}, {"why", record.why}});
+  return {{"in_fleet", true},
+          {"id", fleet.id},
+          {"prefix", fleet.prefix},
+          {"endpoints", fleet.endpoints},
+          {"standing", fleet.standing},
+          {"since_ns_ago", box.now > fleet.since ? box.now - fleet.since : 0},
+          {"reason", fleet.text.empty() ? Json(nullptr) : Json(fleet.text)},
+          {"known", fleet.known},
+          {"planner", fleet.planner.empty() ? Json(nullptr) : Json(fleet.planner)},
+          {"is_planner", fleet.is_planner},
+          {"boxes", std::move(boxes)},
+          {"jobs", std::move(jobs)},
+          {"bad_records", std::move(bad)},
+          {"bad_records_now", fleet.bad_now},
+          {"bad_records_total", fleet.bad_total},
+          {"leases_lost", fleet.leases_lost},
+          {"reads", fleet.reads}};
+}
+
 }  // namespace tally::api

@@ -40,6 +40,7 @@ enum class MethodId : std::uint8_t {
   kLogSet,
   kSubscribe,
   kDoctor,
+  kFleetShow,
   kTraceStart,
   kTraceRead,
   kTraceStop,

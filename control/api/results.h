@@ -44,6 +44,8 @@ void add_drops(const Snapshot& box, std::size_t job, Json& list);
 [[nodiscard]] Json health(const Snapshot& box);
 // Down, though somebody is to be there: behind a port of memif there is one worker, or none at the moment.
 [[nodiscard]] bool is_down(const Snapshot& box, std::size_t port);
+// in_fleet: whether the box is in one; the rest only then.
+[[nodiscard]] Json fleet_show(const Snapshot& box);
 // stats.get without what has a row for each job.
 [[nodiscard]] Json totals(const Snapshot& box);
 

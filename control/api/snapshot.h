@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/fleet_status.h"
 #include "config/config.h"
 #include "impair/faults.h"
 #include "l2/forwarding.h"
@@ -104,6 +105,7 @@ struct Snapshot {
   TurnTimes control{};
   Reloads reloads{};
   std::uint32_t mbufs_in_use = 0;
+  std::shared_ptr<const FleetStatus> fleet{};      // empty: the box is in none
   std::shared_ptr<const config::Config> config{};  // in force; not empty where the interface answers
 };
 

@@ -147,6 +147,7 @@ void check_config(Checking& c) {
   check_boxes(c);
   check_slots(c);
   check_profile(c);
+  check_fleet(c);
 }
 
 namespace {
@@ -185,6 +186,7 @@ const Schema<Config>& config_schema() {
         return key;
       }(),
       section_key("control", &Config::control, control_schema()),
+      section_key("fleet", &Config::fleet, fleet_schema()),
       section_key("log", &Config::log, log_schema()),
       list_key("jobs", &Config::jobs, job_schema(), read_job),
   };

@@ -54,6 +54,7 @@ void check_impair(Checking& checking, std::size_t port);  // impair_section.cc, 
 void check_jobs(Checking& checking);                      // jobs_section.cc
 void check_slots(Checking& checking);                     // slots_section.cc
 void check_profile(Checking& checking);                   // dataplane_section.cc
+void check_fleet(Checking& checking);                     // fleet_section.cc
 
 // Slot memory of each data core in lines of 64 bytes; the shared slots are part of it.
 [[nodiscard]] std::uint64_t slot_lines_per_core(const DataplaneSection& dataplane) noexcept;

@@ -118,6 +118,19 @@ struct ControlSection {
 
 inline constexpr std::size_t kMaxSocketPath = 107;  // sun_path, with its end
 
+// The fleet that the box is in; without endpoints it is in none.
+struct FleetSection {
+  std::vector<std::string> endpoints{};  // of etcd: http://10.0.0.1:2379, https://[fd00::1]:2379
+  std::string prefix = "/tally";         // of the fleet's keys
+  std::optional<std::string> id{};       // empty: the instance name
+  std::optional<std::string> user{};
+  std::optional<std::string> password_file{};  // this and the next three: absolute paths
+  std::optional<std::string> ca{};
+  std::optional<std::string> cert{};
+  std::optional<std::string> key{};
+  bool operator==(const FleetSection&) const = default;
+};
+
 // A job is what membership takes, of one dialect or another.
 using members::CommonConfig;
 using members::JobConfig;
@@ -130,6 +143,7 @@ struct Config {
   BoxSection box{};
   std::vector<PortSection> ports{};
   ControlSection control{};
+  FleetSection fleet{};
   LogSection log{};
   std::vector<JobConfig> jobs{};
   bool operator==(const Config&) const = default;

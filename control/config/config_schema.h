@@ -241,7 +241,7 @@ SchemaKey<JobConfig> job_key(SchemaKey<Dialect> key, const std::string& why = {}
 }
 
 // The tables of keys, one file each: dataplane_section.cc, checks.cc, ports_section.cc, impair_section.cc,
-// control_section.cc, jobs_section.cc, sessions_section.cc, slots_section.cc, and checks.cc for the rest.
+// control_section.cc, fleet_section.cc, jobs_section.cc, sessions_section.cc, slots_section.cc, and checks.cc for the rest.
 
 inline constexpr std::size_t kMaxInstanceBytes = 32;
 inline constexpr std::size_t kMaxPortNameBytes = 32;
@@ -251,6 +251,7 @@ inline constexpr std::size_t kMaxPortNameBytes = 32;
 [[nodiscard]] const Schema<SharedSection>& shared_schema();
 [[nodiscard]] const Schema<BoxSection>& box_schema();
 [[nodiscard]] const Schema<ControlSection>& control_schema();
+[[nodiscard]] const Schema<FleetSection>& fleet_schema();
 [[nodiscard]] const Schema<PortSection>& port_schema();
 [[nodiscard]] const Schema<ImpairSection>& impair_schema();
 [[nodiscard]] const Schema<JobConfig>& job_schema();

@@ -256,6 +256,8 @@ class Parser {
     parameter(log, "level", "level", "trace, debug, info, warning or error");
     verb(&app_, "restart", "tallyd begins anew from what is on disk by now; no job ends", Page::kRestart,
          "daemon.restart");
+    verb(&app_, "fleet", "The boxes of the fleet, who plans, and whether etcd answers", Page::kFleet,
+         "fleet.show");
     verb(&app_, "stats", "All counters in one answer", Page::kStats, "stats.get");
     verb(&app_, "health", "Whether the box is well; exit code 3 if not", Page::kHealth, "health.get");
     verb(&app_, "version", "Versions of the interface and of the daemon", Page::kVersion, "api.version");

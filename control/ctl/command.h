@@ -49,6 +49,7 @@ enum class Page : std::uint8_t {
   kTop,
   kEvents,
   kDoctor,
+  kFleet,
   kTrace,  // written to `file`
   kTraceState,
   kHelp,  // `text` is printed, and nothing asked

@@ -292,6 +292,58 @@ std::string config_page(const Json& answer) {
   return yaml.is_string() ? yaml.get<std::string>() : "-\n";
 }
 
+// 45 s, 12 min, 3.4 h, 12.0 days
+std::string age_text(double seconds) {
+  constexpr double kMinute = 60, kHour = 3600, kDay = 86'400;
+  if (seconds < 2 * kMinute) return text::fixed(seconds, 0) + " s";
+  if (seconds < 2 * kHour) return text::fixed(seconds / kMinute, 0) + " min";
+  if (seconds < 2 * kDay) return text::fixed(seconds / kHour, 1) + " h";
+  return text::fixed(seconds / kDay, 1) + " days";
+}
+
+std::string standing_text(const Json& fleet) {
+  const std::string standing = cell(fleet, "standing");
+  const std::string why = cell(fleet, "reason");
+  const std::string box = "box " + cell(fleet, "id") + " of fleet " + cell(fleet, "prefix") + ": ";
+  if (standing == "away")
+    return box + "ETCD IS GONE: it answered last " + ago_text(member(fleet, "since_ns_ago")) + " (" + why +
+           "); jobs go on, nothing new is planned\n" +
+           (is_true(fleet, "known") ? "what was known then:\n" : "");
+  if (standing == "refused") return box + "ETCD REFUSES IT: " + why + "\n";
+  if (standing == "taken") return box + "NOT IN IT: " + why + "; give each box an id of its own (fleet.id)\n";
+  return box + standing + "\n";
+}
+
+std::string fleet_page(const Json& fleet) {
+  if (!is_true(fleet, "in_fleet"))
+    return "the box is in no fleet: its configuration has no fleet.endpoints\n";
+  std::string out = standing_text(fleet);
+  text::ColumnTable table({"box", "", "planner", "addresses", "age", "cores", "free slots", "free memory"},
+                          4);
+  for (const Json& box : list_of(fleet, "boxes")) {
+    std::vector<std::string> addresses;
+    for (const Json& address : list_of(box, "addresses"))
+      addresses.push_back(address.is_string() ? text::cleaned(address.get<std::string>()) : "?");
+    table.add({cell(box, "id"), is_true(box, "here") ? "here" : "", is_true(box, "planner") ? "yes" : "",
+               addresses.empty() ? "-" : text::listed(addresses), age_text(number_of(box, "age_s")),
+               cell(box, "cores"), cell(box, "free_slots"),
+               text::short_bytes(static_cast<std::uint64_t>(number_of(box, "free_bytes")))});
+  }
+  if (!list_of(fleet, "boxes").empty()) out += table.text();
+  if (cell(fleet, "planner") == "-" && is_true(fleet, "known")) out += "nobody plans\n";
+  if (const Json& jobs = list_of(fleet, "jobs"); !jobs.empty()) {
+    text::ColumnTable rows({"job", "home", "plan"}, 2);
+    for (const Json& job : jobs) rows.add({cell(job, "name"), cell(job, "home"), cell(job, "plan_epoch")});
+    out += "\n" + rows.text();
+  }
+  if (number_of(fleet, "bad_records_now") > 0) {
+    out += "\nkeys that are no records, and are ignored: " + cell(fleet, "bad_records_now") + "\n";
+    for (const Json& bad : list_of(fleet, "bad_records"))
+      out += "  " + cell(bad, "key") + ": " + cell(bad, "why") + "\n";
+  }
+  return out;
+}
+
 }  // namespace
 
 const Json& list_of(const Json& object, const char* key) {
@@ -387,6 +439,8 @@ std::string page_text(Page page, const Json& answer) {
              cell(answer, "instance") + "\n";
     case Page::kDoctor:
       return doctor::to_text(answer);
+    case Page::kFleet:
+      return fleet_page(answer);
     case Page::kTraceState:
       return trace_page(answer);
     case Page::kTop:

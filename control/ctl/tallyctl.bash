@@ -19,7 +19,7 @@ _tallyctl() {
   local keys='workers= token_file= window= priority= lease= packet_rate= bad_packet_rate= stragglers= admit.groups= admit.idle= quota.reserved= quota.weight= quota.cap= discipline= decay= elements= results= server= servers= payload= slots= tsi= run= members='
   local words='--output --socket --instance --timeout --help'
   case "$noun $verb" in
-    ' ') words+=' job port core slot drop config log trace restart stats health version doctor events top --version' ;;
+    ' ') words+=' job port core slot drop config log trace restart fleet stats health version doctor events top --version' ;;
     'job ') words='list show add set remove abort' ;;
     'port ' | 'core ' | 'drop ') words='list' ;;
     'slot ') words='show' ;;

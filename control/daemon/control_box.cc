@@ -82,6 +82,7 @@ api::Snapshot ControlBox::take() {
   all.control = parts_.turns;
   all.reloads = reloads_;
   all.config = parts_.reload.shared_config();
+  if (parts_.fleet) all.fleet = parts_.fleet(now);
   return all;
 }
 

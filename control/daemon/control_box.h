@@ -38,6 +38,8 @@ class ControlBox final : public api::Box {
     std::function<void()> restart;  // the daemon is to begin anew, when answers have left
     std::function<TimeNs()> now;    // as the loop's
     std::function<void()> changed;  // something is to be published and sent: a turn is due
+    // Of this moment, for snapshots; not null where the box is in a fleet.
+    std::function<std::shared_ptr<const api::FleetStatus>(TimeNs now)> fleet{};
   };
   explicit ControlBox(Parts parts);
 

@@ -12,15 +12,18 @@
 #include <memory>
 #include <optional>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "api/long_answer.h"
+#include "api/results.h"
 #include "daemon/box_start.h"
 #include "daemon/control_box.h"
 #include "daemon/control_loop.h"
 #include "daemon/control_server.h"
 #include "daemon/counters_report.h"
 #include "daemon/event_feed.h"
+#include "daemon/fleet_link.h"
 #include "daemon/log.h"
 #include "daemon/plane.h"
 #include "daemon/reload.h"
@@ -43,7 +46,7 @@ class Life {
  public:
   Life(asio::io_context& io, asio::signal_set& signals, const log::ServiceManager& manager,
        const Daemon::Start& start, io::DataPlane& plane, members::MembershipEngine engine, TimeNs drain,
-       std::optional<ControlSocket> control, http::Exchange* exchange)
+       std::optional<ControlSocket> control, http::Exchange* exchange, std::unique_ptr<fleet::Store> store)
       : io_(io),
         signals_(signals),
         timer_(io),
@@ -57,7 +60,11 @@ class Life {
         loop_(plane_, std::move(engine), feed_.sink(), drain, steady_now()),
         box_({plane_, loop_, reload_, turn_times_, feed_.sink(), start.path, start.program, start.keeping,
               [&io](std::function<void()> then) { asio::post(io, std::move(then)); }, [this] { restart(); },
-              steady_now, [this] { turn(); }}) {
+              steady_now, [this] { turn(); },
+              [this](TimeNs now) { return fleet_ ? fleet_->status(now) : nullptr; }}) {
+    if (store)
+      fleet_.emplace(
+          start.config, std::move(store), [this] { return room(); }, feed_.sink(), steady_now());
     feed_.send_to(exchange_);
     if (!control) return;
     server_.emplace(io_, std::move(*control), box_, feed_.sink());
@@ -71,6 +78,7 @@ class Life {
     feed_.send_to(static_cast<ControlServer*>(nullptr));
     feed_.send_to(static_cast<http::Exchange*>(nullptr));
     server_.reset();  // whatever takes its time from here on, nobody waits for an answer
+    leave_fleet();
     return restarts_ ? Daemon::End::kRestart : Daemon::End::kOver;
   }
 
@@ -97,6 +105,7 @@ class Life {
 
  private:
   static constexpr TimeNs kStatusInterval = kSecond;
+  static constexpr TimeNs kFarewell = 500 * kMillisecond;
 
   static void print(const api::Snapshot& all) {
     const std::string text = counters_text(all);
@@ -148,6 +157,10 @@ class Life {
       return io_.stop();
     }
     box_.turn(now);
+    if (fleet_) {
+      if (loop_.ending()) fleet_->leave(now);
+      fleet_->turn(now);
+    }
     if (exchange_ != nullptr && exchange_->take_wish(now)) exchange_->publish(box_.snapshot(), now);
     feed_.look_at_evictions(plane_, loop_.members().watch(), now);
     turn_times_.add(cpu_time() - began);
@@ -157,6 +170,27 @@ class Life {
     timer_.async_wait([this, turn_number = ++turns_](const asio::error_code& error) {
       if (!error && turn_number == turns_) turn();
     });
+  }
+
+  FleetRoom room() {
+    const api::Json totals = api::slot_totals(*box_.snapshot());
+    std::uint64_t reserved = 0;
+    for (const api::JobCounts& job : box_.snapshot()->jobs)
+      if (job.declared) reserved += std::uint64_t{job.status.reserved} * plane_.cores();
+    const auto shared = totals["shared_slots"].get<std::uint64_t>();
+    return {.free_slots = shared > reserved ? shared - reserved : 0,
+            .free_bytes = totals["own_free"].get<std::uint64_t>()};
+  }
+
+  // A moment for the farewell, which is on its way since the end began; without it the fleet waits for the lease.
+  void leave_fleet() {
+    if (!fleet_) return;
+    const TimeNs end = steady_now() + kFarewell;
+    fleet_->leave(steady_now());
+    for (TimeNs now = steady_now(); now < end && !fleet_->left(); now = steady_now()) {
+      fleet_->turn(now);
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
   }
 
   void tell_manager(TimeNs now) {
@@ -190,6 +224,7 @@ class Life {
   ControlLoop loop_;
   std::uint64_t turns_ = 0;
   api::TurnTimes turn_times_{};
+  std::optional<FleetLink> fleet_{};
   ControlBox box_;
   std::optional<ControlServer> server_{};
   bool restarts_ = false;
@@ -218,8 +253,14 @@ Result<Daemon::End> Daemon::run(const Start& start, io::DataPlane& plane, member
   const auto drain_ns = static_cast<TimeNs>(std::chrono::nanoseconds(start.drain).count());
   std::optional<http::Exchange> exchange;
   if (doors.http) exchange.emplace();
+  std::unique_ptr<fleet::Store> store;
+  if (!start.config.fleet.endpoints.empty()) {
+    auto made = FleetLink::store_of(start.config);
+    if (!made) return tl::unexpected<Error>(std::move(made.error()));
+    store = std::move(*made);
+  }
   Life life(signals_->io, signals_->set, manager_, start, plane, std::move(engine), drain_ns,
-            std::move(doors.control), exchange ? &*exchange : nullptr);
+            std::move(doors.control), exchange ? &*exchange : nullptr, std::move(store));
   std::unique_ptr<http::HttpServer> server;
   if (exchange) {
     auto made = http::HttpServer::start({.exchange = *exchange,

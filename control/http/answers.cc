@@ -32,6 +32,7 @@ constexpr std::array<Path, kPathCount> kPaths{{
     {PathId::kSlots, "/api/v1/slots", true, "as slot.show"},
     {PathId::kHealth, "/api/v1/health", true, "as health.get"},
     {PathId::kConfig, "/api/v1/config", true, "as config.show"},
+    {PathId::kFleet, "/api/v1/fleet", true, "as fleet.show"},
 }};
 
 constexpr std::string_view kHtml = "text/html; charset=utf-8";
@@ -118,6 +119,8 @@ Answer answer_to(PathId path, const Published* of, const Own& own) {
       return {200, kJsonType, with_revision(api::health(*of->box), *of->box)};
     case PathId::kConfig:
       return {200, kJsonType, config_text(*of->box)};
+    case PathId::kFleet:
+      return {200, kJsonType, with_revision(api::fleet_show(*of->box), *of->box)};
     case PathId::kEvents:
     case PathId::kCount:
       break;

@@ -27,6 +27,7 @@ enum class PathId : std::uint8_t {
   kSlots,
   kHealth,
   kConfig,
+  kFleet,
   kCount,
 };
 inline constexpr std::size_t kPathCount = static_cast<std::size_t>(PathId::kCount);

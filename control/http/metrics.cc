@@ -243,6 +243,31 @@ void add_box(Sheet& sheet, const Snapshot& box, std::string_view version) {
             number(box.answers_unsent));
 }
 
+// Absent where the box is in no fleet.
+void add_fleet(Sheet& sheet, const Snapshot& box) {
+  const auto one = [&](Type type, std::string_view name, std::string_view help, auto value_of) {
+    sheet.open(type, name, "", help);
+    if (box.fleet) sheet.add({}, value_of(*box.fleet));
+  };
+  one(Type::Gauge, "tally_fleet_member",
+      "1: the box is registered in its fleet, and etcd answers; absent, as all of these: it is in none.",
+      [](const api::FleetStatus& f) { return flag(f.standing == "member"); });
+  one(Type::Gauge, "tally_fleet_away_seconds", "Since etcd has answered last, while it does not; else 0.",
+      [&](const api::FleetStatus& f) {
+        return f.standing == "away" && box.now > f.since ? number(box.now - f.since) * kNanosecond : 0.0;
+      });
+  one(Type::Gauge, "tally_fleet_boxes", "Boxes of the fleet, this one too.",
+      [](const api::FleetStatus& f) { return number(f.boxes.size()); });
+  one(Type::Gauge, "tally_fleet_jobs", "Jobs of the fleet.",
+      [](const api::FleetStatus& f) { return number(f.jobs.size()); });
+  one(Type::Gauge, "tally_fleet_has_planner", "1: somebody plans.",
+      [](const api::FleetStatus& f) { return flag(!f.planner.empty()); });
+  one(Type::Gauge, "tally_fleet_bad_records", "Keys of the fleet that are no records now.",
+      [](const api::FleetStatus& f) { return number(f.bad_now); });
+  one(Type::Counter, "tally_fleet_leases_lost_total", "Times that etcd let the box's lease end.",
+      [](const api::FleetStatus& f) { return number(f.leases_lost); });
+}
+
 template <class Reasons, class Count>
 void add_drops(Sheet& sheet, const char* where, const Reasons& reasons, std::size_t first, Count count) {
   for (std::size_t i = first; i < reasons.size(); ++i)
@@ -369,6 +394,7 @@ void add_http(Sheet& sheet, const HttpCounts& http) {
 Sheet sheet_of(const Snapshot& box, std::string_view version, const HttpCounts& http) {
   Sheet sheet;
   add_box(sheet, box, version);
+  add_fleet(sheet, box);
   add_drops(sheet, box);
   add_jobs(sheet, box, jobs_by_name(box));
   add_ports(sheet, box);

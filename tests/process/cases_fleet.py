@@ -1,10 +1,18 @@
 """etcd's client and members of a fleet, with a real etcd on loopback."""
 import http.server
+import json
+import os
+import pathlib
+import re
 import signal
+import subprocess
 import threading
 import time
+import urllib.request
 
+import counters
 import fleet
+from box import Box, Options
 from etcd import b64, cluster_of, Etcd, free_ports, Tls
 from fleet import Client, Member, settings_of
 from lab import case
@@ -473,3 +481,138 @@ def fleet_with_users_and_bad_records(lab):
     stranger = Member(lab, settings_of(etcd, user="tally", password_file=password), "b", "/elsewhere")
     stranger.wait_state("to be refused", lambda state: state["standing"] == "refused")
     assert stranger.state()["text"] == "etcd says: etcdserver: permission denied", stranger.state()
+
+
+class FleetBox(Box):
+    """A box of a fleet, without workers; each has its own files."""
+
+    def __init__(self, lab, instance, **fleet_keys):
+        self.instance, self.fleet_keys = instance, fleet_keys
+        super().__init__(lab, [], Options(spare_ports=1))
+
+    def place_files(self):
+        self.socket = os.path.join(self.lab.directory, f"{self.instance}.memif")
+        self.config = pathlib.Path(self.lab.directory, f"{self.instance}.yaml")
+        self.control = os.path.join(self.lab.directory, f"{self.instance}.sock")
+
+    def yaml(self):
+        text = super().yaml().removesuffix("jobs:\n").replace("instance: test", f"instance: {self.instance}-")
+        keys = ", ".join(f"{key}: {json.dumps(value)}" for key, value in self.fleet_keys.items())
+        return text + f"fleet: {{{keys}}}\n" if keys else text
+
+    def run_program(self, name, command, environment):
+        return self.lab.run(f"{self.instance}-{name}", command, environment)
+
+    def fleet(self):
+        """What it says of its fleet."""
+        return counters.call(self.control, "fleet.show")
+
+    def wait_fleet(self, what, condition, seconds=60):
+        wait_until(lambda: f"{what}; {self.instance} says {self.fleet()}", lambda: condition(self.fleet()), seconds)
+
+    def page(self):
+        """What tallyctl shows."""
+        done = subprocess.run([Programs.ctl, "--socket", self.control, "fleet"], check=True, capture_output=True, text=True)
+        return done.stdout
+
+
+def ids(fleet_shown):
+    return [box["id"] for box in fleet_shown["boxes"]]
+
+
+@case()
+def fleet_of_two_boxes(lab):
+    """tallyd registers, knows the others and the planner, publishes what is free; leaving and dying are seen; a restart is another life."""
+    etcd = Etcd(lab).start()
+    a, b = (FleetBox(lab, name, endpoints=[etcd.endpoint], id=name).start() for name in ("a", "b"))
+    for box in (a, b):
+        box.wait_fleet("two boxes", lambda fleet: fleet["standing"] == "member" and ids(fleet) == ["a", "b"])
+    assert a.fleet()["planner"] is None and "nobody plans" in a.page(), a.page()
+    planner = Member(lab, settings_of(etcd), "p")
+    a.wait_fleet("a planner", lambda fleet: fleet["planner"] == "p" and ids(fleet) == ["a", "b", "p"])
+    page = a.page()
+    assert page.startswith("box a of fleet /tally: member\n") and "nobody plans" not in page, page
+    free = a.fleet()["boxes"][0]["free_bytes"]
+    assert free > 0
+    counters.call(a.control, "job.add", job={"name": "resnet", "workers": 2, "token_file": "none", "window": 4096})
+    planner.tell("declare bert")
+    b.wait_fleet("the fleet's job", lambda fleet: [(job["name"], job["home"]) for job in fleet["jobs"]] == [("bert", "p")])
+    etcd.put("/tally/nonsense", "x")
+    b.wait_fleet("a bad record", lambda fleet: fleet["bad_records"] == [{"key": "/tally/nonsense", "why": "it is no key of a fleet"}])
+    # A farewell is at once (a machine that is busy may take as long as a lease, but not each time); kill -9 is after the lease;
+    # who comes back is another life.
+    took = []
+    while len(took) < 4 and min(took, default=9) > 3:
+        a.daemon.signal(signal.SIGTERM)
+        since = time.monotonic()
+        b.wait_fleet("a's farewell", lambda fleet: "a" not in ids(fleet))
+        took.append(time.monotonic() - since)
+        assert a.daemon.wait() == 0
+        a.start()
+        b.wait_fleet("a again", lambda fleet: "a" in ids(fleet))
+    assert min(took) <= 3, took
+    b.kill()
+    a.wait_fleet("b's end", lambda fleet: "b" not in ids(fleet))
+    b.start()
+    a.wait_fleet("b again", lambda fleet: "b" in ids(fleet))
+    restarted = subprocess.run([Programs.ctl, "--socket", a.control, "restart"], check=False, capture_output=True, text=True)
+    assert restarted.returncode == 0, restarted.stderr
+    wait_until("its next life", lambda: a.daemon.complained().count("box a is registered in the fleet /tally") == 2, 60)
+    b.wait_fleet("a in its next life", lambda fleet: "a" in ids(fleet) and fleet["standing"] == "member")
+    a.stop()
+    b.stop()
+
+
+@case()
+def fleet_jobs_go_on_without_etcd(lab):
+    """etcd is killed: jobs of the box are summed and made as ever, the box says since when it is gone; and registers when it is back."""
+    etcd = Etcd(lab).start()
+    box = FleetBox(lab, "a", endpoints=[etcd.endpoint], id="a").start()
+    box.wait_fleet("to be a member", lambda fleet: fleet["standing"] == "member")
+    etcd.kill()
+    box.wait_fleet("etcd to be gone", lambda fleet: fleet["standing"] == "away")
+    page = box.page()
+    assert page.startswith("box a of fleet /tally: ETCD IS GONE: it answered last "), page
+    wait_until("the reason", lambda: f"no connection to {etcd.endpoint}" in box.page())
+    counters.call(box.control, "job.add", job={"name": "resnet", "workers": 2, "token_file": "none"})
+    assert counters.call(box.control, "health.get")["state"] == "good"
+    etcd.start()
+    box.wait_fleet("to be a member again", lambda fleet: fleet["standing"] == "member" and ids(fleet) == ["a"])
+    # Nor does it keep the box from ending.
+    etcd.freeze()
+    begun = time.monotonic()
+    box.stop()
+    assert time.monotonic() - begun < Programs.patience(40)
+    etcd.thaw()
+
+
+@case()
+def fleet_metrics_and_paths(lab):
+    """/api/v1/fleet and tally_fleet_*: what tallyctl says; absent of a box that is alone."""
+    etcd, password = with_users(lab)
+    port = free_ports(1)[0]
+    box = FleetBox(lab, "a", endpoints=[etcd.endpoint], id="a", user="tally", password_file=password)
+    box.options = Options(spare_ports=1, control=f"http: 127.0.0.1:{port}")
+    box.config.write_text(box.yaml())
+    box.start()
+    box.wait_fleet("to be a member", lambda fleet: fleet["standing"] == "member" and ids(fleet) == ["a"])
+
+    def read(path):
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
+            return answer.read().decode()
+    shown = json.loads(read("/api/v1/fleet"))
+    assert shown["in_fleet"] and ids(shown) == ["a"] and shown["standing"] == "member", shown
+    wait_until("its metrics", lambda: "\ntally_fleet_member 1\n" in read("/metrics") and "\ntally_fleet_boxes 1\n" in read("/metrics"))
+    etcd.kill()
+    wait_until("etcd to be gone", lambda: "\ntally_fleet_member 0\n" in read("/metrics"), 60)
+    assert float(re.search(r"^tally_fleet_away_seconds (\S+)", read("/metrics"), re.M).group(1)) > 0
+    assert "secret" not in read("/api/v1/config") and "tally's" not in read("/api/v1/config")
+    box.stop()
+    alone = FleetBox(lab, "b")
+    alone.options = Options(spare_ports=1, control=f"http: 127.0.0.1:{port}")
+    alone.config.write_text(alone.yaml())
+    alone.start()
+    assert alone.page() == "the box is in no fleet: its configuration has no fleet.endpoints\n"
+    assert not json.loads(read("/api/v1/fleet"))["in_fleet"]
+    assert not re.search(r"^tally_fleet_", read("/metrics"), re.M)
+    alone.stop()

@@ -67,6 +67,7 @@ TEST(CtlCommand, EveryVerbAsksItsMethod) {
       {{"top", "--once"}, "stats.get", "{}"},
       {{"events"}, "event.subscribe", "{}"},
       {{"doctor"}, "doctor.run", "{}"},
+      {{"fleet"}, "fleet.show", "{}"},
       {{"trace", "stop"}, "trace.stop", "{}"},
       {{"trace", "list"}, "trace.list", "{}"},
       {{"trace", "write", "x", "--job", "resnet", "--drop", "stale", "--frames", "5"},

@@ -37,6 +37,46 @@ TEST(CtlPages, AJobSaysWhoIsLate) {
   EXPECT_THAT(ctl::page_text(Page::kJob, waits), HasSubstr("window 256 (64 are wanted), "));
 }
 
+constexpr const char* kFleet =
+    R"({"in_fleet":true,"id":"rack1","prefix":"/tally","endpoints":["http://10.0.0.1:2379"],"standing":"member","since_ns_ago":5000000000,
+  "reason":null,"known":true,"planner":"rack2","is_planner":false,"boxes":[
+  {"id":"rack1","name":"rack1","here":true,"planner":false,"since":1,"age_s":83,"addresses":["10.0.0.11"],"rate":null,"cores":2,
+   "free_slots":4096,"free_bytes":66800000},
+  {"id":"rack2","name":"rack2","here":false,"planner":true,"since":1,"age_s":260000,"addresses":["10.0.0.12","fd00::12"],"rate":null,
+   "cores":4,"free_slots":0,"free_bytes":0}],"jobs":[{"name":"resnet","home":null,"plan_epoch":3}],
+  "bad_records":[{"key":"/tally/x","why":"it is no key of a fleet"}],"bad_records_now":1,"bad_records_total":1,"leases_lost":0,
+  "reads":1})";
+
+TEST(CtlPages, AFleetSaysWhoIsThereAndWhoPlans) {
+  const std::string page = ctl::page_text(Page::kFleet, Json::parse(kFleet));
+  EXPECT_THAT(page, HasSubstr("box rack1 of fleet /tally: member\n"));
+  EXPECT_THAT(
+      page,
+      HasSubstr("rack1  here           10.0.0.11                83 s      2       4,096      66.8 MB\n"));
+  EXPECT_THAT(page, HasSubstr("rack2        yes      10.0.0.12, fd00::12  3.0 days      4           0"));
+  EXPECT_THAT(page, HasSubstr("resnet  -        3\n"));
+  EXPECT_THAT(page, HasSubstr("are ignored: 1\n  /tally/x: it is no key of a fleet\n"));
+  EXPECT_THAT(page, Not(HasSubstr("nobody plans")));
+}
+
+TEST(CtlPages, AFleetSaysSinceWhenEtcdIsGone) {
+  Json fleet = Json::parse(kFleet);
+  fleet["standing"] = "away";
+  fleet["reason"] = "no connection to http://10.0.0.1:2379";
+  fleet["planner"] = nullptr;
+  const std::string page = ctl::page_text(Page::kFleet, fleet);
+  EXPECT_THAT(
+      page, HasSubstr("box rack1 of fleet /tally: ETCD IS GONE: it answered last 5.0 s ago (no connection to "
+                      "http://10.0.0.1:2379); jobs go on, nothing new is planned\nwhat was known then:\n"));
+  EXPECT_THAT(page, HasSubstr("nobody plans\n"));
+  fleet["standing"] = "refused";
+  EXPECT_THAT(ctl::page_text(Page::kFleet, fleet), HasSubstr("ETCD REFUSES IT: no connection"));
+  fleet["standing"] = "taken";
+  EXPECT_THAT(ctl::page_text(Page::kFleet, fleet), HasSubstr("NOT IN IT: no connection"));
+  EXPECT_EQ(ctl::page_text(Page::kFleet, Json{{"in_fleet", false}}),
+            "the box is in no fleet: its configuration has no fleet.endpoints\n");
+}
+
 TEST(CtlPages, AJobSaysItsQuotasOfRate) {
   Json job = Json::parse(kJob);
   EXPECT_THAT(ctl::page_text(Page::kJob, job), Not(HasSubstr("in a second")));
@@ -52,7 +92,7 @@ TEST(CtlPages, AJobSaysItsQuotasOfRate) {
 TEST(CtlPages, WhatIsMissingOrOfAnotherTypeIsADash) {
   for (const Page page : {Page::kJobs, Page::kJob, Page::kPorts, Page::kCores, Page::kSlots, Page::kDrops,
                           Page::kStats, Page::kConfig, Page::kCheck, Page::kReload, Page::kLog, Page::kHealth,
-                          Page::kVersion, Page::kTraceState, Page::kDoctor}) {
+                          Page::kVersion, Page::kTraceState, Page::kDoctor, Page::kFleet}) {
     for (const char* const answer :
          {"null", "{}", "[]", "7", R"({"jobs":7,"ports":{},"ranks":"x","drops":[null,1],"problems":[[]]})",
           R"({"diagnostics":[{"line":1e300,"caret":-1},{"line":1,"caret":1e300}]})",

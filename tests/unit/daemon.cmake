@@ -1,8 +1,8 @@
 tally_test(daemon_test
-  SOURCES members_support.cc daemon_box_test.cc daemon_control_test.cc daemon_loop_test.cc daemon_made_test.cc daemon_notify_test.cc daemon_options_test.cc
+  SOURCES members_support.cc daemon_box_test.cc daemon_control_test.cc daemon_fleet_test.cc daemon_loop_test.cc daemon_made_test.cc daemon_notify_test.cc daemon_options_test.cc
           daemon_reload_sessions_test.cc daemon_reload_test.cc daemon_report_test.cc daemon_server_test.cc daemon_shares_test.cc
           daemon_shutdown_test.cc daemon_state_test.cc daemon_trace_test.cc daemon_watch_test.cc
-  LABEL unit LINK tally_daemon)
+  LABEL unit LINK tally_daemon tally_fake_store)
 target_include_directories(daemon_test SYSTEM PRIVATE ${ASIO_INCLUDE_DIR})
 target_compile_definitions(daemon_test PRIVATE ASIO_STANDALONE TALLY_GOLDEN_DIRECTORY="${PROJECT_SOURCE_DIR}/tests/golden/daemon")
 tally_test(daemon_cli_test SOURCES daemon_cli_test.cc LABEL unit)
