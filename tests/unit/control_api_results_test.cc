@@ -86,7 +86,7 @@ TEST(ControlResults, AJobOverSeveralBoxesNamesThemAndItsPlan) {
   several.missing_pages = 2;
   box.jobs[0].status.boxes = several;
   const api::Json shown = resnet_of(box)["boxes"];
-  EXPECT_EQ(shown["plan"], "0123456789abcdef");
+  EXPECT_EQ(shown["plan"], "0x123456789abcdef");
   EXPECT_EQ(shown["missing_pages"], 1);
   ASSERT_EQ(shown["boxes"].size(), 3U);
   EXPECT_EQ(shown["boxes"][0]["home"], true);
