@@ -15,7 +15,7 @@ LEAF_SPINE = CONF / "cluster-leaf-spine.yaml"
 def run_plan(*words, text=None, code=0, file=subprocess.PIPE):
     """What it said on stdout; or on stderr, of one that fails."""
     done = subprocess.run([Programs.plan, *map(str, words)], input=text, stdout=file, stderr=subprocess.PIPE,
-                          text=True, timeout=Programs.patience(60), check=False)
+                          text=True, timeout=Programs.patience(120), check=False)
     assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
     return done.stderr if code in (1, 2) else done.stdout
 
@@ -119,7 +119,7 @@ def plan_mistakes_say_what_to_do(lab):
     bad = pathlib.Path(lab.directory, "bad.yaml")
     bad.write_text("leaf_spine: {racks: 2, spines: 1, hosts: 8, nic: 25, uplink: 100G}\n")
     done = subprocess.run([Programs.plan, "show", bad], capture_output=True, text=True, check=False,
-                          timeout=Programs.patience(60))
+                          timeout=Programs.patience(120))
     assert done.returncode == 3 and f"{bad}:1:50: error: leaf_spine.nic" in done.stderr and not done.stdout, done
     assert "/no/such" in run_plan("show", "/no/such", code=1)
     for words, said in ((("show", LEAF_SPINE, "--job", "gtp"), "there is no job 'gtp', but gpt"),
