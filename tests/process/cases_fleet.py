@@ -8,6 +8,7 @@ import signal
 import subprocess
 import threading
 import time
+import urllib.error
 import urllib.request
 
 import counters
@@ -597,9 +598,16 @@ def fleet_metrics_and_paths(lab):
     box.start()
     box.wait_fleet("to be a member", lambda fleet: fleet["standing"] == "member" and ids(fleet) == ["a"])
 
+    def try_read(path):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
+                return answer.read().decode()
+        except urllib.error.HTTPError as error:
+            assert error.code == 503, error  # a control thread that is late; whoever asks again is served
+            return None
+
     def read(path):
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
-            return answer.read().decode()
+        return wait_until(f"an answer of {path}", lambda: try_read(path), 60)
     shown = json.loads(read("/api/v1/fleet"))
     assert shown["in_fleet"] and ids(shown) == ["a"] and shown["standing"] == "member", shown
     wait_until("its metrics", lambda: "\ntally_fleet_member 1\n" in read("/metrics") and "\ntally_fleet_boxes 1\n" in read("/metrics"))
