@@ -282,7 +282,7 @@ TEST_F(BoxesJoin, AttemptsAndCountersGrowThroughAllEpochs) {
   const auto attempt = scene.at(1).attempts.at(0);
   const auto counter = scene.at(1).counters.at(0);
   ASSERT_GT(counter, 0U);
-  for (int i = 0; i < 3; ++i) {
+  for (std::uint64_t i = 0; i < 3; ++i) {
     scene.change_plan(random_plan(3, 2, 10 + i));
     ASSERT_TRUE(scene.run_until([&] { return scene[0].statistics().epochs == 2U + i; }));
     ASSERT_TRUE(scene.run_until_enlisted());

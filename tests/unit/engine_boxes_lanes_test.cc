@@ -272,7 +272,7 @@ TEST_F(BoxesLanes, AChangeOfPlanOffersAgainWhatHasNoResult) {
   };
   const auto id = scene_.submit(0, 500);
   (void)scene_.submit(1, 500);
-  for (int i = 0; i < 5; ++i) {
+  for (std::uint64_t i = 0; i < 5; ++i) {
     scene_.run_for(20 * kMillisecond);
     scene_.change_plan(random_plan(3, 2, 100 + i));
   }

@@ -129,6 +129,7 @@ TEST(HttpMetrics, ThePageHasThemAllAndNoOthers) {
 TEST(HttpMetrics, TheTableHasWhatIsProducedWithItsLabels) {
   const std::string table = http::metrics_markdown();
   api::Snapshot box = control_api_test::make_snapshot();
+  box.fleet = std::make_shared<const api::FleetStatus>();
   std::set<std::string> seen;
   for (const auto& [sample, value] : samples(box)) {
     const std::size_t brace = sample.find('{');
