@@ -31,7 +31,7 @@ std::string objection_to(const Request& request) {
       std::size_t bytes = 0;
       for (const auto* const steps : {&t.then, &t.otherwise}) {
         for (const Step& step : *steps) {
-          if (const std::string no = std::visit(*this, step); !no.empty()) return no;
+          if (std::string no = std::visit(*this, step); !no.empty()) return no;
           if (const auto* const put = std::get_if<Put>(&step); put != nullptr) bytes += put->value.size();
         }
       }
