@@ -56,9 +56,14 @@ class Browser:
         self.close()
 
     def close(self):
-        """The window and its processes are gone."""
+        """The window and its processes are gone, or will be with the driver: a browser that is kept from running may not end
+        in time, and nothing is shown by that."""
         if self.session and self.driver.runs():
-            self.call("DELETE", "")
+            try:
+                self.call("DELETE", "")
+            except OSError as error:
+                self.driver.kill()
+                print(f"the browser did not end by itself: {error}")
         self.session = ""
 
     def call(self, method, path, parameters=None):

@@ -18,7 +18,7 @@ CAPABILITIES = {"NET_ADMIN": 12, "NET_RAW": 13, "IPC_LOCK": 14, "SYS_ADMIN": 21}
 
 def run_installed(machine, jobs, **options):
     """With patience: beside all else on two CPUs a start took 26 s, and the watchdog took it for dead."""
-    machine.drop_in(UNIT, "[Service]\nWatchdogSec=90\nTimeoutStartSec=90\n")
+    machine.drop_in(UNIT, "[Service]\nWatchdogSec=90\nTimeoutStartSec=90\n", "98-patience")
     return InstalledRack(machine.lab, jobs, machine, **options).start()
 
 

@@ -132,8 +132,8 @@ class Machine(Namespace):
             self.call("ln", "-s", f"/usr/share/tally/tallyd.service.d/{name}.conf", "/etc/systemd/system/tallyd.service.d/")
         self.call("systemctl", "daemon-reload")
 
-    def drop_in(self, unit, text):
-        self.write(f"/etc/systemd/system/{unit}.d/99-test.conf", text)
+    def drop_in(self, unit, text, name="99-test"):
+        self.write(f"/etc/systemd/system/{unit}.d/{name}.conf", text)
         self.call("systemctl", "daemon-reload")
 
     def property(self, unit, name):
