@@ -35,7 +35,7 @@ class TimedOut(AssertionError):
     """Something that a test waits for did not happen."""
 
 
-def wait_until(what, condition, seconds=20):
+def wait_until(what, condition, seconds=60):
     """The first true value of condition(); fails with `what` (a word or a function) after a while."""
     end = time.monotonic() + Programs.patience(seconds)
     while True:
