@@ -183,7 +183,7 @@ class Box:
         """Of now."""
         return counters.ask(self.control)
 
-    def wait_for_log(self, words, seconds=20):
+    def wait_for_log(self, words, seconds=60):
         wait_until(lambda: f"'{words}' in the log of tallyd", lambda: words in self.daemon.complained(), seconds)
 
     def address(self):

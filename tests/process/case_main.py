@@ -1,6 +1,7 @@
 """Runs one case: a lab, the case, its logs when it failed. The command line of run_case.py and of tests/smoke."""
 import argparse
 import os
+import resource
 import signal
 import sys
 import time
@@ -36,7 +37,8 @@ def run(name, verbose):
         return 1
     finally:
         lab.close()
-    print(f"case {name} passed in {time.monotonic() - begun:.1f} s")
+    cpu = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
+    print(f"case {name} passed in {time.monotonic() - begun:.1f} s, {cpu:.1f} s of CPU in its programs")
     return 0
 
 
@@ -45,6 +47,7 @@ def main(about):
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", nargs="?")
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--every", action="store_true", help="list what Release leaves to other builds, too")
     parser.add_argument("--verbose", action="store_true", help="print what the programs said, failed or not")
     parser.add_argument("--tallyd", default="")
     parser.add_argument("--worker", default="")
@@ -63,8 +66,9 @@ def main(about):
     parser.add_argument("--sanitizer", default="")
     options = parser.parse_args()
     if options.list:
-        print("\n".join(name for name, function in labs.CASES.items()
-                        if not options.sanitizer or options.sanitizer in function.sanitizers))
+        build = options.sanitizer or "release"
+        print("\n".join(name + " waits" * function.waits for name, function in labs.CASES.items()
+                        if build in function.builds or options.every and build == "release"))
         return 0
     if options.name not in labs.CASES:
         parser.error(f"there is no case '{options.name}'; --list names them")

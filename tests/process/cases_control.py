@@ -79,7 +79,7 @@ def every_verb_of_tallyctl(lab):
     code, out, _ = ctl.run("health")
     assert code == (OK if out == "good\n" else NOT_MET), out  # a starved machine has late ranks
     assert ctl.json("job", "set", "resnet", "window=64")["wanted_window"] == 64
-    box.wait_for_log("running: generation", 20)
+    box.wait_for_log("running: generation")
     wait_until("window 64", lambda: ctl.json("job", "show", "resnet")["window"] == 64)
     assert "gets a window of 256 instead of 64" in ctl.table("config", "reload"), "the file has the last word"
     wait_until("window 256", lambda: ctl.json("job", "show", "resnet")["window"] == 256)
@@ -289,7 +289,7 @@ def broken_clients_delay_nobody(lab):
             pass
     begun = time.monotonic()
     finish(start_job(box, job, "--sizes 5000 --iterations 3"))
-    assert time.monotonic() - begun < Programs.patience(20)
+    assert time.monotonic() - begun < Programs.patience(60)
     assert "72 clients already" in Ctl(box).fails(FAILED, "job", "list")
     for one in clients:
         one.close()
@@ -337,7 +337,7 @@ def completion_asks_the_daemon(lab):
 WALK = pathlib.Path("/tmp/walk")
 
 
-@case("address")
+@case()
 def the_walk_of_the_readme(lab):
     """Word for word: a box, a job that is added, who is late, another priority, an upgrade under a running job, the end."""
     readme = (pathlib.Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
@@ -356,7 +356,7 @@ def the_walk_of_the_readme(lab):
     finally:
         if walk.runs():
             walk.signal(signal.SIGTERM)
-            walk.wait(5)
+            walk.wait()
         shutil.rmtree(WALK, ignore_errors=True)
     steps = (r"good\n", r"job resnet: declared", r"job resnet: running", r"tally walk +up \d+ s +good +1 job, 2 ports",
              r"late: rank 1 \(10\.0\.0\.11\): silent for [3-9]", r"goes on with another priority", r"jobs go on",

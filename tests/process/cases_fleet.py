@@ -17,7 +17,7 @@ from box import Box, Options
 from etcd import b64, cluster_of, Etcd, free_ports, Tls
 from fleet import Client, Member, settings_of
 from lab import case
-from programs import Programs, wait_until
+from programs import Programs, Stopwatch, wait_until
 
 MEBIBYTE = 1 << 20
 
@@ -155,11 +155,9 @@ def etcd_that_stands_still(lab):
     etcd.put("/t/a", "1")
     wait_until("what happens then", lambda: any(change.get("value") == "1" for change in client.changes(watch)))
     etcd.freeze()
-    client.send("read", key="/t/a", ms=60000)
+    client.send("read", key="/t/a", ms=300000)
     time.sleep(0.2)
-    begun = time.monotonic()
-    client.end(30)
-    assert time.monotonic() - begun < Programs.patience(30), "it waited for the answer"
+    client.end()
     etcd.thaw()
 
 
@@ -169,7 +167,8 @@ def etcd_leases_end(lab):
     etcd = Etcd(lab).start()
     client = Client(lab, settings_of(etcd))
     watch = client.watch("/t/", 1)
-    kept, left = client.do("grant", ttl=15)["lease"], client.do("grant", ttl=2)["lease"]
+    begun = time.monotonic()
+    kept, left = client.do("grant", ttl=10)["lease"], client.do("grant", ttl=2)["lease"]
     client.do("put", key="/t/kept", lease=kept)
     client.do("put", key="/t/left", lease=left)
 
@@ -177,9 +176,9 @@ def etcd_leases_end(lab):
         client.do("keep", lease=kept)
         return any(change.get("erased") for change in client.changes(watch))
     wait_until("the end of a lease", gone, 60)
-    begun = time.monotonic()
-    while time.monotonic() - begun < 20:
+    while time.monotonic() - begun < 12:
         client.do("keep", lease=kept)
+        time.sleep(0.1)
     assert set(etcd.keys("/t/")) == {"/t/kept"}
     assert client.do("keep", lease=left)["ttl"] == 0
     client.end()
@@ -540,18 +539,15 @@ def fleet_of_two_boxes(lab):
     b.wait_fleet("the fleet's job", lambda fleet: [(job["name"], job["home"]) for job in fleet["jobs"]] == [("bert", "p")])
     etcd.put("/tally/nonsense", "x")
     b.wait_fleet("a bad record", lambda fleet: fleet["bad_records"] == [{"key": "/tally/nonsense", "why": "it is no key of a fleet"}])
-    # A farewell is at once (a machine that is busy may take as long as a lease, but not each time); kill -9 is after the lease;
-    # who comes back is another life.
-    took = []
-    while len(took) < 4 and min(took, default=9) > 3:
-        a.daemon.signal(signal.SIGTERM)
-        since = time.monotonic()
-        b.wait_fleet("a's farewell", lambda fleet: "a" not in ids(fleet))
-        took.append(time.monotonic() - since)
-        assert a.daemon.wait() == 0
-        a.start()
-        b.wait_fleet("a again", lambda fleet: "a" in ids(fleet))
-    assert min(took) <= 3, took
+    # A farewell is at once; kill -9 is after the lease; who comes back is another life.
+    watch = Stopwatch()
+    a.daemon.signal(signal.SIGTERM)
+    b.wait_fleet("a's farewell", lambda fleet: "a" not in ids(fleet))
+    took = watch.seconds()
+    assert took <= 3, f"after {took:.2f} s, as if its lease had ended"
+    assert a.daemon.wait() == 0
+    a.start()
+    b.wait_fleet("a again", lambda fleet: "a" in ids(fleet))
     b.kill()
     a.wait_fleet("b's end", lambda fleet: "b" not in ids(fleet))
     b.start()
@@ -583,7 +579,7 @@ def fleet_jobs_go_on_without_etcd(lab):
     etcd.freeze()
     begun = time.monotonic()
     box.stop()
-    assert time.monotonic() - begun < Programs.patience(40)
+    assert time.monotonic() - begun < Programs.patience(60)
     etcd.thaw()
 
 

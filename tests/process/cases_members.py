@@ -4,7 +4,7 @@ import time
 
 from box import Job, run_box
 from lab import case
-from programs import Programs, wait_until
+from programs import Programs, Stopwatch, wait_until
 from workers import UNTIL_TOLD, TestWorker, finish, go_on, start_job
 
 # Long enough to be in the middle of it when something is done to it.
@@ -16,18 +16,19 @@ def wait_for_middle(workers, iteration=3):
         worker.wait_for("iteration", iteration)
 
 
-@case("address", "thread")
+@case("release", "address", "thread")
 def worker_killed(lab):
     """kill -9: the others hear within the lease and one second which rank is dead, and who joins anew goes on."""
     job = Job(workers=3, lease="1s")
     box = run_box(lab, [job])
     workers = start_job(box, job, LONG)
     wait_for_middle(workers)
-    killed = workers[1].program.kill()
+    watch = Stopwatch()
+    workers[1].program.kill()
     for worker in (workers[0], workers[2]):
         error = worker.error()
         assert error["code"] == "aborted" and "rank 1" in error["text"], error
-        late = error["ms"] / 1000 - killed
+        late = watch.seconds(error["ms"] / 1000)
         assert late <= Programs.patience(1) + 1, f"{worker.name} was told only {late:.2f} s after the death"
         assert worker.program.wait() == 1
     finish(start_job(box, job, "--sizes 20000 --iterations 2"))

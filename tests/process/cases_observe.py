@@ -79,11 +79,11 @@ def events_of_an_abort_and_of_evictions(lab):
     for worker in dies:
         worker.wait_for("iteration", 3)
     dies[1].program.kill()
-    wait_until("the abort", lambda: "job.aborted" in ctl.said(), 30)
+    wait_until("the abort", lambda: "job.aborted" in ctl.said())
     assert "rank 1 at 10.0.0.2 was silent for" in ctl.said(), ctl.said()
     for worker in sharing:
         assert worker.program.wait(60) == 0
-    wait_until(lambda: f"evictions to be told; it said:\n{ctl.said()}", lambda: "slots.evicted" in ctl.said(), 5)
+    wait_until(lambda: f"evictions to be told; it said:\n{ctl.said()}", lambda: "slots.evicted" in ctl.said())
     box.stop()
 
 
@@ -200,7 +200,7 @@ def a_trace_ends_with_its_reader(lab):
     assert "a trace runs already" in ctl.fails(FAILED, "trace", "write", str(path))
     assert path.read_bytes().startswith(whole), "who is refused writes no file"
     trace.kill()
-    wait_until("its end", lambda: "has ended, as nobody reads it" in ctl.table("trace", "list"), 30)
+    wait_until("its end", lambda: "has ended, as nobody reads it" in ctl.table("trace", "list"))
     code, _, said = ctl.run("trace", "write", "/dev/full", "--frames", "10")
     assert code == FAILED and "No space left" in said, said
     assert "has ended, as it was stopped" in ctl.table("trace", "list")

@@ -13,7 +13,7 @@ MEBIBYTE = 1 << 20
 HUGEPAGE_DEMAND = 128 * MEBIBYTE
 
 
-@case("address", "thread")
+@case("release", "address", "thread")
 def drains_on_sigterm(lab):
     """The running job finishes, a new one is refused with the reason, then tallyd ends with 0."""
     jobs = [Job("running", workers=2), Job("late", workers=1)]

@@ -24,7 +24,7 @@ def near(value, wanted, share=1e-6):
     assert abs(value - wanted) <= share * wanted, (value, wanted)
 
 
-@case("address")
+@case("release", "address")
 def plan_show_has_the_rates_of_the_closed_forms(lab):
     """4 racks of 8, boxes and servers of 100 G: 12.5 without boxes, 23.4375 by own racks, at most 24.61."""
     del lab

@@ -29,19 +29,19 @@ def python_wait_is_interrupted(lab):
     """Ctrl-C gets through, and the other rank hears why the job ended."""
     _, ranks = run_ranks(lab, "sums.py", "interrupted")
     expect_good(ranks[1:])
-    assert ranks[0].process.wait(20) == -signal.SIGINT, ranks[0].complained()
+    assert ranks[0].process.wait(60) == -signal.SIGINT, ranks[0].complained()
 
 
 @case()
 def python_ends_with_pending_work(lab):
     """The interpreter's end is bounded, and no rank is left waiting."""
     _, ranks = run_ranks(lab, "sums.py", "ends_with_pending_work")
-    expect_good(ranks, 20)
+    expect_good(ranks)
 
 
 @case()
 def python_leaves_at_exit(lab):
     """Two programs that just end have left the job in order."""
     box, ranks = run_ranks(lab, "sums.py", "leaves_by_itself")
-    expect_good(ranks, 20)
+    expect_good(ranks)
     assert box.stop().jobs["job"]["phase"] == "ended"

@@ -36,7 +36,7 @@ def check_slots(counted, job):
     assert line["filling"] == 0, counted.text
 
 
-@case("address")
+@case("release", "address")
 def server_of_its_own(lab):
     """Three classes over 8 slots, one tally-ps for all three jobs, which are busy at the same time."""
     jobs = [Job("low", discipline="shared", elements=32, priority=10, servers=1),

@@ -7,7 +7,7 @@ from workers import TestWorker, finish, go_on, start_job, total
 MIXED = "--sizes 100000,353+704+1,16,5000"
 
 
-@case("address", "thread")
+@case("release", "address", "thread")
 def two_jobs_at_once(lab):
     """Two jobs share the box and do not meet."""
     jobs = [Job("floats", workers=3), Job("integers", workers=2)]
@@ -48,7 +48,7 @@ def counters_agree_with_the_workers(lab):
     assert copies == total(workers, "retransmissions") + total(workers, "queries"), after.text
 
 
-@case("address")
+@case("release", "address")
 def world_of_one(lab):
     """N = 1: every contribution is its own result."""
     job = Job(workers=1)
@@ -102,7 +102,7 @@ def jumbo_frames(lab):
     box.stop()
 
 
-@case("address")
+@case("release", "address")
 def multicast_results(lab):
     """One group address for all members instead of a frame for each."""
     job = Job(workers=3, results="multicast")

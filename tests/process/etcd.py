@@ -12,7 +12,8 @@ import urllib.request
 from lab import Skipped
 from programs import Programs, wait_until
 
-# etcd keeps its promises by fsync, which takes long on a busy machine: its elections must not time out over that.
+# etcd keeps its promises by fsync, which takes long on a busy machine: elections of several must not time out over that. Who is
+# alone elects himself, after that time; and no lease is shorter than one and a half of it.
 PATIENT = ("--heartbeat-interval", "500", "--election-timeout", "5000")
 
 
@@ -82,7 +83,7 @@ class Etcd:
         peer = f"http://127.0.0.1:{self.peer}"
         command = ["etcd", "--name", self.name, "--data-dir", self.data, "--listen-client-urls", self.endpoint,
                    "--advertise-client-urls", self.endpoint, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
-                   "--initial-cluster", self.cluster, *PATIENT, *self.arguments]
+                   "--initial-cluster", self.cluster, *(PATIENT if "," in self.cluster else ()), *self.arguments]
         if self.tls:
             command += ["--cert-file", self.tls.path(self.certificate), "--key-file", self.tls.path(self.certificate, "key"),
                         "--trusted-ca-file", self.tls.path("ca"), "--client-cert-auth"]

@@ -34,14 +34,14 @@ class Speaker:
         self.read = end
         return self.lines
 
-    def wait_for(self, what, condition, seconds=40):
+    def wait_for(self, what, condition, seconds=60):
         """The first line for which condition(line) is true."""
         def look():
             assert self.program.runs(), f"it ended; {self.program.complained()}"
             return next((line for line in self.said() if condition(line)), None)
         return wait_until(lambda: f"{what}; it said {self.said()[-5:]}", look, seconds)
 
-    def end(self, seconds=10):
+    def end(self, seconds=60):
         self.program.process.stdin.close()
         assert self.program.wait(seconds) == 0, self.program.complained()
 
@@ -59,7 +59,7 @@ class Client(Speaker):
         self.tell(json.dumps({"id": number, "op": op, **parameters}))
         return number
 
-    def answer(self, number, seconds=40):
+    def answer(self, number, seconds=60):
         return self.wait_for(f"the answer to request {number}", lambda line: line.get("id") == number, seconds)
 
     def ask(self, op, **parameters):
@@ -80,7 +80,7 @@ class Client(Speaker):
 
 
 class Member(Speaker):
-    """A member of a fleet without a box; its lease is of two seconds."""
+    """A member of a fleet without a box; its lease is of five seconds."""
 
     def __init__(self, lab, settings, member_id, prefix="/tally"):
         super().__init__(lab, f"member-{member_id}", "member", settings, prefix, member_id)

@@ -239,7 +239,7 @@ int run_member(etcd::EtcdStore& store, const std::string& prefix, const std::str
                         .life = static_cast<std::uint64_t>(::getpid()),
                         .since = unix_now() / kSecond,
                         .addresses = {"10.0.0.1"}};
-  fleet::Member member({.prefix = prefix, .id = id, .lease = 2 * kSecond}, store, self, steady_now());
+  fleet::Member member({.prefix = prefix, .id = id, .lease = 5 * kSecond}, store, self, steady_now());
   Input input;
   std::vector<std::string> lines;
   Json last;

@@ -16,12 +16,16 @@ class Skipped(Exception):
     """The case cannot run here; the text says why."""
 
 
-def case(*sanitizers):
-    """Makes a function of a lab a case, named as the function. sanitizers: 'address', 'thread', under which it
-    runs too."""
+BUILDS = ("release", "address", "thread")
+
+
+def case(*builds, waits=False):
+    """Makes a function of a lab a case, named as the function. builds: the one of BUILDS that it runs in, release if none is
+    named; several have a reason. waits: it mostly sleeps and bears a neighbour that does, too."""
     def register(function):
         assert function.__name__ not in CASES, f"two cases are named {function.__name__}"
-        function.sanitizers = sanitizers
+        assert set(builds) <= set(BUILDS), builds
+        function.builds, function.waits = builds or ("release",), waits
         CASES[function.__name__] = function
         return function
     return register

@@ -32,7 +32,7 @@ class TestWorker:
         events = [json.loads(line) for line in lines if line]
         return [event for event in events if kind in (None, event["event"])]
 
-    def wait_for(self, kind, count=1, seconds=20):
+    def wait_for(self, kind, count=1, seconds=60):
         """The count-th event of a kind."""
         def there():
             found = self.events(kind)
@@ -45,7 +45,7 @@ class TestWorker:
 
         return wait_until(lambda: f"'{kind}' number {count} of {self.name}", there, seconds)
 
-    def error(self, seconds=20):
+    def error(self, seconds=60):
         return self.wait_for("error", seconds=seconds)
 
     def statistics(self):

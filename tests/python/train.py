@@ -6,6 +6,7 @@ import datetime
 import hashlib
 import json
 import os
+import pathlib
 import queue
 import sys
 import threading
@@ -384,37 +385,27 @@ def sizes():
     print("all good")
 
 
-class Lateness:
-    """How much later than asked a thread of this process woke, in all: what a busy machine keeps from every other of its threads."""
-
-    def __init__(self):
-        self.seconds = 0.0
-        threading.Thread(target=self._run, daemon=True).start()
-
-    def _run(self):
-        nap = 0.01
-        before = time.monotonic()
-        while True:
-            time.sleep(nap)
-            now = time.monotonic()
-            self.seconds += max(0.0, now - before - 2 * nap)
-            before = now
+def starved():
+    """Seconds in which somebody on this machine who could run waited for a CPU, as the kernel counts them."""
+    try:
+        return int(pathlib.Path("/proc/pressure/cpu").read_text(encoding="ascii").split("total=")[1].split()[0]) * 1e-6
+    except OSError:
+        return 0.0
 
 
 def lost():
     """Sums until the box is gone."""
     rank, world = meet("tally")
-    late, said, longest = Lateness(), [], 0
+    said, longest = [], 0
     while len(said) < 2:
-        begun, late_before = time.monotonic(), late.seconds
+        begun = time.monotonic() - starved()
         try:
             dist.all_reduce(torch.ones(5000))
             print("ready", flush=True)
         except RuntimeError as error:
             said.append(str(error))
-            took = time.monotonic() - begun
-            # A rank that does not run takes the time for its own (was_away() of its seat), and not for the box's silence.
-            longest = max(longest, took - (late.seconds - late_before))
+            # A rank that does not run does not take that time for the box's silence.
+            longest = max(longest, time.monotonic() - starved() - begun)
     assert all("unreachable" in text for text in said), said
     assert longest < 5, f"{longest} s, and the lease is 3 s"
     print("all good")

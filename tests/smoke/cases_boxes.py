@@ -34,7 +34,7 @@ def end(boxes, workers):
     boxes.stop()
 
 
-@case("address")
+@case("release", "address")
 def boxes_sum_one_job_together(lab):
     """Every sum is right, and each box has taken its part."""
     boxes = SeveralBoxes(lab, make_job(), boxes=3).start()

@@ -11,7 +11,7 @@ SECONDS = 2
 MOST_GROWTH = 4096  # KiB: what malloc may take and keep
 
 
-@case("address")
+@case()
 def floods_beside_a_thousand_jobs(lab):
     """No lease is lost, every sum is right, memory stays what it is, control's turns stay short, drops have names."""
     job = Job(workers=2, token="secret", lease="3s")

@@ -84,7 +84,7 @@ def random_calls_of_openmpi(lab):
 @case()
 def random_calls_of_mpich(lab):
     # Its ranks never sleep: eight on two CPUs take 20 times as long.
-    random_calls(lab, "mpich", 200)
+    random_calls(lab, "mpich", 100)
 
 
 @case()
@@ -146,9 +146,11 @@ def mpi_leaders_sum_for_their_hosts(lab):
     for mpi in RUN:
         program = compiled(lab, f"mpicc.{mpi}", "random_calls.c")
         where, variables = over_hosts(rack, mpi, 3)
-        ranks = start(rack, job, mpi, 6, [*where, *DIES_WITH_PARENT, program, "60", "3"], {"TALLY_MPI_MIN": "0", **variables})
+        # Ranks of MPICH never sleep: six on two CPUs take a second for each call.
+        calls = "60" if mpi == "openmpi" else "24"
+        ranks = start(rack, job, mpi, 6, [*where, *DIES_WITH_PARENT, program, calls, "3"], {"TALLY_MPI_MIN": "0", **variables})
         taken, report = report_of(ranks, ends=mpi == "openmpi")
-        assert taken > 10 and "nonblocking with leaders" in report and "no box" not in report, report
+        assert taken > int(calls) / 6 and "nonblocking with leaders" in report and "no box" not in report, report
     rack.stop()
 
 
@@ -198,5 +200,5 @@ def mpi_names_the_rank_that_died(lab):
         {"TALLY_JOB": job.name, "TALLY_SWITCH": rack.address_for(False), "TALLY_MPI_MIN": "0"})
     rack.wait_for_log("running: generation")
     rack.hosts[0].call("pkill", "-KILL", "-n", "-f", program)
-    assert running.wait(30) != 0
+    assert running.wait() != 0
     rack.stop()

@@ -6,7 +6,7 @@ import time
 
 from box import Job
 from lab import case
-from programs import Programs, wait_until
+from programs import Programs, Stopwatch, wait_until
 from rack import BOX_MAC, run_rack
 from socket_worker import start_sockets
 from workers import UNTIL_TOLD, finish, go_on
@@ -27,11 +27,11 @@ def port_of(rack, name):
     return next(port for port in ask(rack, "port", "list")["ports"] if port["name"] == name)
 
 
-def told(rack, words, since, seconds=1):
-    """The daemon says so within `seconds` of `since`."""
+def told(rack, words, watch):
+    """The daemon says so within a second."""
     rack.wait_for_log(words)
-    late = time.monotonic() - since
-    assert late <= Programs.patience(seconds) + 0.2, f"'{words}' came only after {late:.2f} s"
+    late = watch.seconds()
+    assert late <= Programs.patience(1) + 0.2, f"'{words}' came only after {late:.2f} s"
 
 
 def iterations(workers):
@@ -53,10 +53,10 @@ def goes_on(workers, before):
 def vanish_and_return(rack, workers, host, gone=0.5):
     """The interface of a host is deleted in mid-job and made anew under its name."""
     port = f"p{host.port}"
-    before, since = iterations(workers), time.monotonic()
+    before, watch = iterations(workers), Stopwatch()
     rack.namespace.ip(f"link del {port}")
     told(rack, f"port {port}: link down: interface {port} is gone; cut off: job '{workers[0].job.name}': rank "
-               f"{host.port}", since)
+               f"{host.port}", watch)
     shown = port_of(rack, port)
     assert shown["link"] == "down" and shown["link_why"] == f"interface {port} is gone", shown
     rank = ask(rack, "job", "show", workers[0].job.name)["ranks"][host.port]
@@ -134,9 +134,9 @@ def carrier_that_is_lost_is_told(lab):
                            "interface p1 has no carrier: its other end is down or gone"),
                           (lambda: rack.namespace.ip("link set p1 down"),
                            lambda: rack.namespace.ip("link set p1 up"), "interface p1 is down")):
-        before, since = iterations(workers), time.monotonic()
+        before, watch = iterations(workers), Stopwatch()
         down()
-        told(rack, f"port p1: link down: {why}; cut off: job '{job.name}': rank 1", since)
+        told(rack, f"port p1: link down: {why}; cut off: job '{job.name}': rank 1", watch)
         assert port_of(rack, "p1")["link_why"] == why
         ups = rack.daemon.complained().count("port p1: link up")
         up()
@@ -184,9 +184,9 @@ def interface_that_af_xdp_lost_is_told(lab):
     """Its driver cannot be opened again without losing packet buffers: the port says that it takes a restart, and the
     others go on. What is down is never called up."""
     rack = run_rack(lab, [Job(workers=2)], driver="af_xdp", control=CONTROL)
-    since = time.monotonic()
+    watch = Stopwatch()
     rack.namespace.ip("link del p0")
-    told(rack, "port p0: link down: interface p0 is gone", since)
+    told(rack, "port p0: link down: interface p0 is gone", watch)
     rack.hosts[0].wire()
     rack.wait_for_log("port p0: link down: interface p0 is there again, but not the port: its driver opens an "
                       "interface once; restart tallyd")

@@ -92,7 +92,7 @@ def sixty_four_ranks(lab):
     rack.stop()
 
 
-@case("address")
+@case("release", "address")
 def memif_and_kernel_ports_in_one_job(lab):
     """Ranks on a memif, an af_packet and an af_xdp port sum together."""
     job = Job(workers=3)
