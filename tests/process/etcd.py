@@ -157,3 +157,18 @@ def cluster_of(lab, count):
     for server in servers:
         server.wait_ready()
     return servers
+
+
+def with_users(lab, *arguments):
+    """An etcd that asks who one is: root, and 'tally' for what begins with /tally/."""
+    etcd = Etcd(lab, *arguments).start()
+    for user, role in (("root", "root"), ("tally", "box")):
+        etcd.post("/v3/auth/user/add", {"name": user, "password": f"{user}'s"})
+        etcd.post("/v3/auth/role/add", {"name": role})
+        etcd.post("/v3/auth/user/grant", {"user": user, "role": role})
+    etcd.post("/v3/auth/role/grant", {"name": "box", "perm": {"permType": "READWRITE", "key": b64("/tally/"), "range_end": b64("/tally0")}})
+    etcd.post("/v3/auth/enable", {})
+    password = lab.directory + "/password"
+    with open(password, "w", encoding="ascii") as file:
+        file.write("tally's\n")
+    return etcd, password
