@@ -362,4 +362,5 @@ TEST_F(MembersBoxesGuest, WhoLeavesIsEchoedAndUnknownFromThenOn) {
   EXPECT_EQ(guest().members->deadline(), kNever);
 }
 
+}  // namespace
 }  // namespace tally::members_test
