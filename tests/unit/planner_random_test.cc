@@ -67,7 +67,9 @@ TEST_P(PlannerRandom, PlansNeverExceedTheBestAndAreNearIt) {
     if (judge(instance, routing(), Effort::kFull, best) >= 0.95) ++near;
     if (HasFailure()) return;
   }
-  EXPECT_GE(near, kInstances * 90 / 100);
+  // A table is of 1,024 groups and ECMP leaves it no way to choose: of 1,000 with ECMP 957 are near, 982 with chosen ways.
+  const std::size_t percent = TALLY_SEED_SHARE > 1 ? 90 : routing() == Routing::kEcmp ? 93 : 97;
+  EXPECT_GE(near, kInstances * percent / 100);
   RecordProperty("near", static_cast<int>(near));
 }
 
