@@ -4,8 +4,8 @@ import time
 
 from box import Job, run_box
 from lab import case
-from programs import Programs, Stopwatch, wait_until
-from workers import UNTIL_TOLD, TestWorker, finish, go_on, start_job
+from programs import wait_until
+from workers import UNTIL_TOLD, TestWorker, finish, go_on, kill_rank_1, start_job
 
 # Long enough to be in the middle of it when something is done to it.
 LONG = "--sizes 20000 --iterations 100000"
@@ -23,14 +23,7 @@ def worker_killed(lab):
     box = run_box(lab, [job])
     workers = start_job(box, job, LONG)
     wait_for_middle(workers)
-    watch = Stopwatch()
-    workers[1].program.kill()
-    for worker in (workers[0], workers[2]):
-        error = worker.error()
-        assert error["code"] == "aborted" and "rank 1" in error["text"], error
-        late = watch.seconds(error["ms"] / 1000)
-        assert late <= Programs.patience(1) + 1, f"{worker.name} was told only {late:.2f} s after the death"
-        assert worker.program.wait() == 1
+    kill_rank_1(workers)
     finish(start_job(box, job, "--sizes 20000 --iterations 2"))
     box.stop()
     assert "rank 1" in box.daemon.complained()

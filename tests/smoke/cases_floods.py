@@ -44,7 +44,7 @@ def floods_beside_a_thousand_jobs(lab):
     assert mean <= 200 or Programs.sanitizer, f"a turn of control takes {mean} us"
 
 
-@case("address")
+@case()
 def floods_of_a_tenant_stay_in_its_quotas(lab):
     """A member that floods with data gets what its job's quotas allow; the neighbour's sums are right and go on, no lease is
     lost, his own neither."""
