@@ -29,7 +29,7 @@ def worker_killed(lab):
     assert "rank 1" in box.daemon.complained()
 
 
-@case("address")
+@case("address", waits=True)
 def worker_killed_while_forming(lab):
     """A rank dies before the last has joined; its place is free again after its lease."""
     job = Job(workers=3, lease="1s")
@@ -73,7 +73,7 @@ def joins_late(lab):
     box.stop()
 
 
-@case("address")
+@case("address", waits=True)
 def never_joined(lab):
     """The join times out and names the rank that did not come."""
     job = Job(workers=3)
@@ -99,7 +99,7 @@ def wrong_token(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def memif_says_why_it_does_not_connect(lab):
     """A wrong path and an id that is no port's: the error of the join says so. Others are not disturbed."""
     job = Job(workers=2)
@@ -159,7 +159,7 @@ def operation_mismatch(lab):
     box.stop()
 
 
-@case("address")
+@case("address", waits=True)
 def straggler_is_named(lab):
     """A rank that is alive and late: waiting goes on and says for whom; an operation with a time-out fails."""
     job = Job(workers=3)

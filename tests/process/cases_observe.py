@@ -182,7 +182,7 @@ def a_trace_of_what_is_dropped(lab):
     box.stop()
 
 
-@case("address")
+@case("address", waits=True)
 def a_trace_ends_with_its_reader(lab):
     """Control-C leaves a whole file; kill -9 leaves no trace that runs for ever, and another one can begin."""
     job = Job("resnet", workers=2)
