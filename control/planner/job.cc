@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <numeric>
 
@@ -71,7 +70,8 @@ Result<Party> party_of(const Topology& topology, const Job& job, const Rates& ca
   };
   if (beyond(job.workers, topology.hosts().size()) || beyond(job.servers, topology.servers().size()))
     return fail(ErrorCode::kInvalidArgument, "there is no such host or server", job.name);
-  if (beyond(job.boxes, topology.boxes().size()))
+  if (std::any_of(job.boxes.begin(), job.boxes.end(),
+                  [&](const Job::Use& use) { return use.box >= topology.boxes().size(); }))
     return fail(ErrorCode::kInvalidArgument, "there is no such box", job.name);
   const auto shares = shares_of(topology, job, capacity);
   if (!shares) return tl::unexpected<Error>(shares.error());
@@ -79,12 +79,12 @@ Result<Party> party_of(const Topology& topology, const Job& job, const Rates& ca
   Party party;
   party.through_boxes = job.through_boxes && !job.servers.empty();
   if (!job.boxes.empty()) party.box_limits.assign(topology.boxes().size(), 0);
-  for (const Index box : job.boxes) party.box_limits[box] = std::numeric_limits<double>::infinity();
+  for (const Job::Use& use : job.boxes) party.box_limits[use.box] = use.most;
   const auto own_box = [&](Index at) {
     if (job.boxes.empty()) return topology.box_at(at);
     const auto own = std::find_if(job.boxes.begin(), job.boxes.end(),
-                                  [&](Index box) { return topology.boxes()[box].at == at; });
-    return own == job.boxes.end() ? kNone : *own;
+                                  [&](const Job::Use& use) { return topology.boxes()[use.box].at == at; });
+    return own == job.boxes.end() ? kNone : own->box;
   };
   party.demand = job.demand;
   party.slowest = job.demand;

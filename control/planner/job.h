@@ -20,8 +20,11 @@ struct Job {
   // Of the servers, frozen for the job's life, in whole chunk groups; empty: by what they can merge.
   std::vector<double> shares{};
   double demand = std::numeric_limits<double>::infinity();  // more than this a worker never sends, Gbit/s
-  // That it may use; empty: all there are.
-  std::vector<Index> boxes{};
+  struct Use {
+    Index box = kNone;
+    double most = std::numeric_limits<double>::infinity();  // Gbit/s of the job that it takes in
+  };
+  std::vector<Use> boxes{};  // that it may use; empty: all there are
   // What no box merges reaches the servers through a box all the same, as tallyd's does: it would load that box no
   // less than what is merged, so everything is merged.
   bool through_boxes = false;

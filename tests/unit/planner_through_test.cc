@@ -73,13 +73,15 @@ TEST(PlannerThrough, OwnRacksWhereUplinksAreNarrow) {
 
 TEST(PlannerThrough, AJobHasItsOwnBoxesAlone) {
   Instance it = four_racks(100, 100);
-  it.job.boxes = {1, 3};
+  it.job.boxes = {{1}, {3}};
   for (const auto effort : {planner::Effort::kAtOnce, planner::Effort::kFull}) {
     const planner::Plan plan = planned(it, effort);
     EXPECT_EQ(boxes_in_use(plan), (std::set<Index>{1, 3}));
     EXPECT_NEAR(plan.rate, 6.25, 1e-9);
   }
-  it.job.boxes = {4};
+  it.job.boxes = {{1}, {3, 50}};  // the second finds slots for half of what it takes in
+  EXPECT_NEAR(planned(it).rate, 150.0 / 32, 0.01);
+  it.job.boxes = {{4}};
   planner::Ways ways(it.topology);
   EXPECT_FALSE(planner::make_plan({it.topology, ways}, it.job, it.topology.rates())) << "there is no such box";
 }
@@ -90,8 +92,8 @@ TEST(PlannerThrough, JobsShareOnlyTheBoxesOfBoth) {
   std::vector<planner::Job> jobs{it.job, it.job};
   jobs[0].workers.resize(16);
   jobs[1].workers.erase(jobs[1].workers.begin(), jobs[1].workers.begin() + 16);
-  jobs[0].boxes = {0, 1};
-  jobs[1].boxes = {2, 3};
+  jobs[0].boxes = {{0}, {1}};
+  jobs[1].boxes = {{2}, {3}};
   planner::Ways ways(it.topology);
   for (const auto& plan : planner::make_plans({it.topology, ways}, jobs, it.topology.rates())) {
     ASSERT_TRUE(plan);
