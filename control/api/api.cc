@@ -262,6 +262,10 @@ std::optional<Failure> objection_to(IfRevision wanted, std::uint64_t is) {
                  Json{{"revision", is}, {"want", "look again, and ask with the new revision"}}};
 }
 
+Result<void> Box::set_plan_rate(const std::string& /*resource*/, std::optional<double> /*gbps*/) {
+  return fail(ErrorCode::kInvalidArgument, "nothing plans here: no planner.cluster is configured");
+}
+
 void answer(std::string_view line, const Caller& caller, Box& box, std::string_view version,
             const TakeReply& take) {
   RequestId id;
