@@ -107,7 +107,10 @@ class Run {
       options.watched = false;
       options.shared_entries = conditions_.window;
       options.shared_elements = kElements;
-      options.plans = [this](const members::PlanRequest&) { return plan_; };
+      options.plans = [this](const members::PlanRequest& request) {
+        if (!members::fits(plan_, request)) alarm("the plan does not fit what is asked for");
+        return plan_;
+      };
       config.boxes->here = static_cast<BoxIndex>(i);
       options.jobs = {config};
       boxes_.push_back(std::make_unique<sim::SwitchNode>(

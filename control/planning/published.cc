@@ -24,9 +24,9 @@ class Boxes {
   explicit Boxes(const Places& places) : places_(places) {}
 
   BoxIndex index_of(Index box) {
-    const auto known = std::find(used_.begin(), used_.end(), box);
-    if (known == used_.end()) used_.push_back(box);
-    return static_cast<BoxIndex>(std::min<std::ptrdiff_t>(known - used_.begin(), kMaxPlanBoxes));
+    const auto at = static_cast<std::size_t>(std::find(used_.begin(), used_.end(), box) - used_.begin());
+    if (at == used_.size()) used_.push_back(box);
+    return static_cast<BoxIndex>(std::min<std::size_t>(at, kMaxPlanBoxes));
   }
   [[nodiscard]] std::size_t count() const noexcept { return used_.size(); }
   [[nodiscard]] std::vector<Ipv6> addresses() const {
