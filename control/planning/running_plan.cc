@@ -1,17 +1,15 @@
 #include "planning/running_plan.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "planning/locate.h"
+#include "planning/published.h"
 
 namespace tally::planning {
 namespace {
 
-using planner::Entry;
 using planner::Index;
-using planner::kNone;
 using planner::Rates;
 using planner::Resource;
 
@@ -27,46 +25,25 @@ RunningPlan not_planned(const Error& error) { return {.why_not = error.what}; }
 
 RunningPlan finished(const Ground& ground, const JobFacts& facts, planner::Job job, planner::Plan made,
                      Rates room) {
-  RunningPlan out{.job = std::move(job), .made = std::move(made), .room = std::move(room)};
-  out.plan = as_it_travels(ground.cluster(), facts, out.job, out.made);
-  return out;
+  const cluster::Cluster& cluster = ground.cluster();
+  std::vector<Ipv6> boxes;
+  for (const cluster::Cluster::Box& box : cluster.boxes) boxes.push_back(box.address.value_or(Ipv6{}));
+  std::vector<Index> racks;
+  for (const Index host : job.workers) racks.push_back(cluster.hosts[host].at);
+  auto plan = published(ground.topology(), made.tables,
+                        {boxes, racks, static_cast<std::uint8_t>(facts.servers.size())});
+  if (!plan) return not_planned(plan.error());
+  return {.job = std::move(job), .made = std::move(made), .room = std::move(room), .plan = std::move(*plan)};
 }
 
 }  // namespace
 
-Ground::Ground(std::shared_ptr<const cluster::Cluster> cluster)
-    : cluster_(std::move(cluster)), topology_(topology_of(*cluster_)), ways_(topology_) {}
-
-Plan as_it_travels(const cluster::Cluster& cluster, const JobFacts& facts, const planner::Job& job,
-                   const planner::Plan& made) {
-  Plan plan;
-  plan.server_count = static_cast<std::uint8_t>(facts.servers.size());
-  for (const Index box : made.tables.boxes) plan.boxes.push_back(*cluster.boxes[box].address);
-  for (std::size_t group = 0; group < kPlanGroups; ++group)
-    plan.servers[group] = made.tables.of_rack[0][group].server;
-  // Racks that have the same table share one: a plan travels to every member.
-  std::vector<std::uint8_t> table_of_rack;
-  for (std::size_t r = 0; r < made.tables.racks.size(); ++r) {
-    const auto own = std::ranges::find_if(made.tables.boxes, [&](Index box) {
-      return cluster.boxes[box].at == made.tables.racks[r];
-    });
-    // What is direct passes the rack's own box, or any.
-    const auto passes = static_cast<BoxIndex>(
-        own == made.tables.boxes.end() ? 0 : own - made.tables.boxes.begin());
-    RouteTable table;
-    for (std::size_t group = 0; group < kPlanGroups; ++group) {
-      const Entry& entry = made.tables.of_rack[r][group];
-      table[group] = entry.box == Entry::kNoBox ? Route{passes, true} : Route{static_cast<BoxIndex>(entry.box), false};
-    }
-    const auto known = std::ranges::find(plan.tables, table);
-    table_of_rack.push_back(static_cast<std::uint8_t>(known - plan.tables.begin()));
-    if (known == plan.tables.end()) plan.tables.push_back(table);
+Ground::Ground(std::shared_ptr<const cluster::Cluster> cluster, const SetRates& rates)
+    : cluster_(std::move(cluster)), topology_(topology_of(*cluster_)), ways_(topology_) {
+  for (Resource r = 0; r < topology_.resources() && !rates.empty(); ++r) {
+    const auto set = rates.find(topology_.name_of(r));
+    if (set != rates.end()) topology_.set_rate(r, set->second);
   }
-  for (const Index host : job.workers) {
-    const auto rack = std::ranges::find(made.tables.racks, cluster.hosts[host].at);
-    plan.table_of.push_back(table_of_rack[static_cast<std::size_t>(rack - made.tables.racks.begin())]);
-  }
-  return plan;
 }
 
 std::vector<RunningPlan> plan_together(Ground& ground, std::span<const JobFacts> jobs, planner::Effort effort,

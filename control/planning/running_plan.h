@@ -2,6 +2,7 @@
 // Facts of running jobs in, plans as boxes and workers take them out. Pure, but that a Ground remembers ways: one
 // thread at a time, and a thread of its own has a Ground of its own.
 
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -14,10 +15,16 @@
 
 namespace tally::planning {
 
+// Rates that were set beside the file: Gbit/s by the name of a resource (Topology::name_of).
+using SetRates = std::map<std::string, double>;
+
 // A cluster, made ready to be planned on. Ways are ECMP's: nothing makes a network follow others.
 class Ground {
  public:
-  explicit Ground(std::shared_ptr<const cluster::Cluster> cluster);
+  // A name in `rates` that is none has no effect.
+  explicit Ground(std::shared_ptr<const cluster::Cluster> cluster, const SetRates& rates = {});
+  Ground(const Ground&) = delete;  // its ways refer to its topology
+  Ground& operator=(const Ground&) = delete;
 
   [[nodiscard]] const cluster::Cluster& cluster() const noexcept { return *cluster_; }
   [[nodiscard]] const planner::Topology& topology() const noexcept { return topology_; }
@@ -31,7 +38,7 @@ class Ground {
   planner::Ways ways_;
 };
 
-// What the planner knows of a job in numbers: less than the cluster says where a box has denied it slots.
+// A box that has denied a job slots takes in less of it than the cluster says.
 struct BoxLimit {
   std::string job{};
   Ipv6 box{};
@@ -61,9 +68,5 @@ struct RunningPlan {
 // but for rates.
 [[nodiscard]] double rate_in(const planner::Topology& topology, const RunningPlan& plan,
                              const planner::Rates& room);
-
-// The tables as they travel. ranks: of the facts; made: for the job.
-[[nodiscard]] Plan as_it_travels(const cluster::Cluster& cluster, const JobFacts& facts, const planner::Job& job,
-                                 const planner::Plan& made);
 
 }  // namespace tally::planning
