@@ -122,7 +122,6 @@ void Desk::renew_ground() {
   ground_.reset();
   if (cluster_) ground_.emplace(cluster_, rates_);
   stale_before_ = ++numbers_;
-  dirty_ = true;
   for (auto& [name, job] : jobs_) job.hand.reset();
 }
 
@@ -242,6 +241,7 @@ void Desk::begin_epoch(const std::string& name, Job& job, TimeNs now) {
   else
     text += "all boxes alike";
   if (!job.plan.planned() && ground_) text += ", for " + job.plan.why_not;
+  if (job.triggered) text += "; " + milliseconds(now - *std::exchange(job.triggered, {})) + " after its trigger";
   if (job.pause) text += "; the pause was " + milliseconds(*job.pause);
   notes_.push_back({name, std::move(text), !job.plan.planned() && ground_.has_value()});
 }
@@ -301,6 +301,7 @@ void Desk::ask(const std::string& name, Job& job, Cause cause, std::string text)
 void Desk::decide(const std::string& name, Job& job, TimeNs now, std::vector<Wish>& out) {
   const planner::Decision decision = job.rules.decide(now);
   if (decision.why == Trigger::kNothing) return;
+  job.triggered = now;
   std::string text;
   if (decision.resource != planner::kNone && ground_) {
     const planner::Topology& topology = ground_->topology();
@@ -311,7 +312,7 @@ void Desk::decide(const std::string& name, Job& job, TimeNs now, std::vector<Wis
   if (decision.why == Trigger::kLost || decision.why == Trigger::kGain) {
     if (decision.why == Trigger::kLost) job.hand.reset();
     if (decision.why == Trigger::kGain && !job.hand) return;
-    job.next = cause_of(decision.why);
+    job.next = decision.why == Trigger::kGain && job.in_haste ? Cause::kRefine : cause_of(decision.why);
     job.next_text = std::move(text);
     out.push_back({name, 0});
     return;
@@ -365,7 +366,7 @@ void Desk::done(WorkDone result) {
     const std::optional<Cause> wanted = std::exchange(job.wants, {});
     if (!better.planned()) continue;
     job.baselines = std::move(result.baselines[j]);
-    const double current = rate_in(ground_->topology(), job.plan, better.room);
+    const double current = rate_in(ground_->topology(), job.plan, better.job, better.room);
     const Cause cause = wanted.value_or(Cause::kGain);
     if (!job.rules.is_worth(trigger_of(cause), current, better.made.rate)) {
       if (wanted && *wanted != Cause::kRefine)

@@ -124,6 +124,7 @@ class Desk {
     std::optional<Cause> wants{};  // a plan with full effort is to be made, for this
     bool running = false;
     std::optional<TimeNs> paused{};  // since
+    std::optional<TimeNs> triggered{};  // when a rule asked for the plan that is to come
   };
   [[nodiscard]] const std::map<std::string, Job>& jobs() const noexcept { return jobs_; }
   [[nodiscard]] const Ground* ground() const noexcept { return ground_ ? &*ground_ : nullptr; }

@@ -96,9 +96,10 @@ RunningPlan plan_at_once(Ground& ground, std::span<const JobFacts> jobs, const R
   return finished(ground, jobs.back(), std::move(*job), std::move(*plan), std::move(room));
 }
 
-double rate_in(const planner::Topology& topology, const RunningPlan& plan, const Rates& room) {
+double rate_in(const planner::Topology& topology, const RunningPlan& plan, const planner::Job& job,
+               const Rates& room) {
   if (!plan.planned() || !(plan.made.rate > 0)) return 0;
-  const auto party = planner::party_of(topology, plan.job, room);
+  const auto party = planner::party_of(topology, job, room);
   if (!party) return 0;
   Rates unit = plan.made.loads;
   for (double& load : unit) load /= plan.made.rate;

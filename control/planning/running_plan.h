@@ -64,9 +64,9 @@ struct RunningPlan {
 [[nodiscard]] RunningPlan plan_at_once(Ground& ground, std::span<const JobFacts> jobs,
                                        const planner::Rates& others, std::span<const BoxLimit> limits = {});
 
-// Gbit/s of every worker by the plan's tables where a resource has so much room; topology: that the plan was made for,
-// but for rates.
+// Gbit/s of every worker by the plan's tables where a resource has so much room, and its boxes as much as `job` says;
+// topology: that the plan was made for, but for rates.
 [[nodiscard]] double rate_in(const planner::Topology& topology, const RunningPlan& plan,
-                             const planner::Rates& room);
+                             const planner::Job& job, const planner::Rates& room);
 
 }  // namespace tally::planning

@@ -108,16 +108,18 @@ TEST_F(PlanningDesk, TheFirstPlanIsThereAtOnceAndAGoodOneStays) {
   EXPECT_LE(works_, 6) << "and nobody reckons the same for ever";
 }
 
-// Uplinks with room for a program's mixture, and closed forms too simple for it.
+// The second rack's uplink is narrow, and so are the servers, which are in the first: own racks give 5, both boxes for
+// both racks 5.33, a mixture of the two 6.
 TEST_F(PlanningDesk, ABetterPlanComesWithAnEpochOfItsOwn) {
   desk_.set_cluster(cluster_of("switches: spine1\n"
                                "racks:\n"
-                               "  - {name: rack1, hosts: 3, nic: 10G, uplink: 12G, addresses: 10.0.1.0/24}\n"
-                               "  - {name: rack2, hosts: 3, nic: 10G, uplink: 30G, addresses: 10.0.2.0/24}\n"
-                               "boxes: [{at: \"rack[1-2]\", rate: 30G, address: \"10.0.[1-2].1\"}]\n"
-                               "servers: [{name: \"ps[1-2]\", rack: \"rack[1-2]\", nic: 8G}]\n"
+                               "  - {name: rack1, hosts: 3, nic: 10G, uplink: 100G, addresses: 10.0.1.0/24}\n"
+                               "  - {name: rack2, hosts: 3, nic: 10G, uplink: 8G, addresses: 10.0.2.0/24}\n"
+                               "boxes: [{at: [rack1, rack2], rate: 40G, address: \"10.0.[1-2].1\"}]\n"
+                               "servers: [{name: \"ps[1-2]\", rack: rack1, nic: 5G}]\n"
                                "results: ignored\n"),
                     now_);
+  facts_.servers = {at(1, 8), at(1, 9)};
   new_epoch();
   const double in_haste = job().plan.made.rate;
   run(3 * kSecond);

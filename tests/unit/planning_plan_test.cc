@@ -149,7 +149,7 @@ TEST(PlanningPlan, WhatOthersLeaveIsShared) {
   // Beside one that has everything a new job counts on its share.
   const auto alone = plan_together(ground, std::span(facts.data(), 1), planner::Effort::kFull);
   EXPECT_NEAR(plan_at_once(ground, facts, alone[0].made.loads).made.rate, 5, 0.05);
-  EXPECT_NEAR(rate_in(ground.topology(), alone[0], both[0].room), 5, 0.05);
+  EXPECT_NEAR(rate_in(ground.topology(), alone[0], both[0].job, both[0].room), 5, 0.05);
 }
 
 // What the control thread waits for when an epoch is offered: 64 ranks in 64 racks with a box each, beside 7 other jobs.
