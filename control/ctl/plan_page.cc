@@ -24,8 +24,8 @@ std::string planner_text(const Json& answer) {
   else if (const std::string planner = cell(answer, "planner"); planner == "-")
     out = "planned here, for the cluster of " + cell(answer, "cluster") + "\n";
   else
-    out = (is_true(answer, "is_planner") ? "planned here for the fleet, by box " : "planned by box ") + planner +
-          " of the fleet, for the cluster of " + cell(answer, "cluster") + "\n";
+    out = (is_true(answer, "is_planner") ? "planned here for all boxes of the fleet" : "planned by box " + planner + " of the fleet") +
+          ", for the cluster of " + cell(answer, "cluster") + "\n";
   if (const std::string trouble = cell(answer, "trouble"); trouble != "-") out += "NOT PLANNED ANEW: " + trouble + "\n";
   return out;
 }
