@@ -27,6 +27,10 @@ struct Load {
   bool operator==(const Load&) const = default;
 };
 
+// What is worth telling first of loads that are in order: the fullest, and of hosts' links one alone, since there is one
+// for each worker.
+[[nodiscard]] std::vector<Load> fullest_of(const std::vector<Load>& loads);
+
 // Ways to do without the plan, in the order in which they are told.
 struct Way {
   std::string_view name;   // for programs

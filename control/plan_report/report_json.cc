@@ -70,10 +70,9 @@ std::vector<Part> parts_of(const Reader& in, const char* key) {
 
 }  // namespace
 
-Json loads_json(const std::vector<Load>& loads, std::size_t most) {
+Json loads_json(const std::vector<Load>& loads) {
   Json out = Json::array();
   for (const Load& one : loads) {
-    if (out.size() == most) break;
     out.push_back({{"resource", one.name},
                    {"kind", kKinds[static_cast<std::size_t>(one.kind)]},
                    {"load_gbps", one.load},
@@ -84,7 +83,7 @@ Json loads_json(const std::vector<Load>& loads, std::size_t most) {
   return out;
 }
 
-Json to_json(const JobReport& job, std::size_t most_loads) {
+Json to_json(const JobReport& job, bool every_load) {
   Json out{{"name", job.name},
            {"workers", job.workers},
            {"racks", job.racks},
@@ -114,7 +113,7 @@ Json to_json(const JobReport& job, std::size_t most_loads) {
   }
   out["box_parts"] = parts_json(job.boxes);
   out["server_parts"] = parts_json(job.servers);
-  out["loads"] = loads_json(job.loads, most_loads);
+  out["loads"] = loads_json(every_load ? job.loads : fullest_of(job.loads));
   out["more_loads"] = job.more_loads + job.loads.size() - out["loads"].size();
   return out;
 }

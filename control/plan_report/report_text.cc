@@ -5,11 +5,6 @@
 #include "text/text.h"
 
 namespace tally::plan_report {
-namespace {
-
-constexpr std::size_t kTopLoads = 8;
-
-}  // namespace
 
 std::string gbits(double rate) { return text::fixed(rate, 2); }
 
@@ -36,16 +31,10 @@ std::string ring_text(const JobReport& job) {
 
 std::string loads_text(const std::vector<Load>& loads, std::size_t left_out, bool every) {
   text::ColumnTable table({"  load", "Gbit/s", "of", "full"});
-  std::size_t shown = 0;
-  bool host_shown = false;
-  for (const Load& one : loads) {
-    const bool of_host = one.kind == Kind::kHostLink;
-    if (!every && (shown == kTopLoads || (of_host && host_shown))) continue;
-    host_shown = host_shown || of_host;
-    ++shown;
+  const std::vector<Load> shown = every ? loads : fullest_of(loads);
+  for (const Load& one : shown)
     table.add({"  " + text::cleaned(one.name), gbits(one.load), gbits(one.room), percent(one.load, one.room)});
-  }
-  const std::size_t more = loads.size() - shown + left_out;
+  const std::size_t more = loads.size() - shown.size() + left_out;
   return table.text() + (more > 0 ? "  ... and " + std::to_string(more) + " more: --all\n" : "");
 }
 
