@@ -1,8 +1,9 @@
 // Addresses and a cluster in, plans as they travel out.
 
+#include <algorithm>
 #include <chrono>
-#include <memory>
-#include <set>
+#include <cstdio>
+#include <random>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -150,6 +151,55 @@ TEST(PlanningPlan, WhatOthersLeaveIsShared) {
   const auto alone = plan_together(ground, std::span(facts.data(), 1), planner::Effort::kFull);
   EXPECT_NEAR(plan_at_once(ground, facts, alone[0].made.loads).made.rate, 5, 0.05);
   EXPECT_NEAR(rate_in(ground.topology(), alone[0], both[0].job, both[0].room), 5, 0.05);
+}
+
+// Whatever the network and whoever is where: a plan is one that membership takes, of usable boxes alone, and no chunk
+// goes around them.
+TEST(PlanningPlan, EveryPlanFitsItsJob) {
+  std::size_t planned = 0;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    std::mt19937_64 dice(seed);
+    const auto below = [&dice](std::uint64_t n) { return dice() % n; };
+    const std::uint64_t racks = 1 + below(5);
+    const std::string rack_names = "rack[1-" + std::to_string(racks) + "]";
+    std::string text = "leaf_spine: {racks: " + std::to_string(racks) + ", spines: " + std::to_string(1 + below(2)) +
+                       ", hosts: 6, nic: 10G, uplink: " + std::to_string(5 + below(30)) + "G}\n" +
+                       "places: [{rack: \"" + rack_names + "\", addresses: \"10.0.[1-" + std::to_string(racks) +
+                       "].0/24\"}]\nservers: [{name: \"ps[1-4]\", rack: \"" + rack_names + "\", nic: " +
+                       std::to_string(2 + below(20)) + "G}]\nboxes:\n  - {at: racks, rate: " +
+                       std::to_string(5 + below(50)) + "G, address: \"10.0.[1-" + std::to_string(racks) +
+                       "].1\"}\n  - {at: spine1, rate: 20G, address: 10.0.99.1}\n";
+    Ground ground(cluster_of(text));
+    std::vector<JobFacts> jobs(1 + below(3));
+    for (std::size_t j = 0; j < jobs.size(); ++j) {
+      JobFacts& facts = jobs[j];
+      facts.job = "job" + std::to_string(j);
+      for (std::uint64_t rank = 1 + below(8); rank > 0; --rank)
+        facts.ranks.push_back(at(static_cast<std::uint8_t>(1 + below(racks)), static_cast<std::uint8_t>(10 + below(4))));
+      for (std::uint64_t server = 0; server < 1 + seed % 4; ++server)
+        facts.servers.push_back(at(static_cast<std::uint8_t>(1 + server % racks),
+                                   static_cast<std::uint8_t>(100 + server / racks)));
+      for (std::uint64_t box = 1; box <= racks; ++box) facts.boxes.push_back(at(static_cast<std::uint8_t>(box), 1));
+      if (below(2) == 0) facts.boxes.push_back(at(99, 1));
+      facts.usable = 1 + below((std::uint64_t{1} << facts.boxes.size()) - 1);
+    }
+    auto plans = plan_together(ground, jobs, planner::Effort::kFull);
+    plans.push_back(plan_at_once(ground, jobs, {}));
+    jobs.push_back(jobs.back());
+    for (std::size_t j = 0; j < jobs.size(); ++j) {
+      if (!plans[j].planned()) {
+        EXPECT_THAT(plans[j].why_not, HasSubstr("nothing is left")) << seed;
+        continue;
+      }
+      ++planned;
+      EXPECT_TRUE(members::fits(plans[j].plan, request_of(jobs[j]))) << seed;
+      EXPECT_GE(rate_in(ground.topology(), plans[j], plans[j].job, plans[j].room), plans[j].made.rate * (1 - 1e-9))
+          << seed << ": it is told the rate that its room has";
+      for (const RouteTable& table : plans[j].plan.tables)
+        EXPECT_TRUE(std::ranges::none_of(table, &Route::direct)) << seed;
+    }
+  }
+  EXPECT_GT(planned, 100U);
 }
 
 // What the control thread waits for when an epoch is offered: 64 ranks in 64 racks with a box each, beside 7 other jobs.
