@@ -9,6 +9,7 @@
 #include "api/results.h"
 #include "config/diagnostic.h"
 #include "config/load_config.h"
+#include "config/units.h"
 #include "text/text.h"
 
 namespace tally::api {
@@ -114,8 +115,34 @@ Answer start_trace(Box& box, const Arguments& given) {
 
 Answer show_config(const Snapshot& box) { return Json{{"yaml", config::dump_config(*box.config)}}; }
 
-std::optional<LongAnswer> long_answer(MethodId method, Box& box) {
+// "25G", 0, or file.
+Answer set_plan_rate(Box& box, const std::string& resource, const std::string& rate) {
+  std::optional<double> gbps;
+  if (rate != "file") {
+    const auto kilobits = config::parse_rate(rate);
+    if (rate != "0" && !kilobits)
+      return fails({Code::kParameters, "rate: " + kilobits.error().message,
+                    Json{{"path", "params.rate"},
+                         {"got", config::shown(rate)},
+                         {"want", kilobits.error().help + ", or 0 for what is down, or file for what the file says"}}});
+    gbps = rate == "0" ? 0 : static_cast<double>(*kilobits) * 1e-6;
+  }
+  if (const Result<void> done = box.set_plan_rate(resource, gbps); !done)
+    return fails({Code::kNotNow, done.error().what, Json{{"resource", resource}}});
+  return Json{{"resource", resource}, {"rate_gbps", gbps ? Json(*gbps) : Json(nullptr)}};
+}
+
+// Of one job.
+Answer show_plan(const Snapshot& box, const std::string& name, bool every_load) {
+  Json shown = plan_of_job(box, name, every_load);
+  return shown.is_null() ? fails(no_such_job(box, name)) : Answer(std::move(shown));
+}
+
+std::optional<LongAnswer> long_answer(MethodId method, const Arguments& given, Box& box) {
   switch (method) {
+    case MethodId::kPlanShow:
+      if (given.has("name")) return std::nullopt;
+      return LongAnswer::plan_show(box.snapshot(), given.flag("all"));
     case MethodId::kJobList:
       return LongAnswer::job_list(box.snapshot());
     case MethodId::kSlotShow:
@@ -176,6 +203,10 @@ std::optional<Answer> carry_out(const Method& method, const Arguments& given, Bo
       return restart(box);
     case MethodId::kFleetShow:
       return fleet_show(*box.snapshot());
+    case MethodId::kPlanShow:
+      return show_plan(*box.snapshot(), given.text("name"), given.flag("all"));
+    case MethodId::kPlanRate:
+      return set_plan_rate(box, given.text("resource"), given.text("rate"));
     case MethodId::kLogSet:
       return set_log_level(box, method, given.text("level"));
     case MethodId::kDoctor:
@@ -242,7 +273,7 @@ std::optional<Reply> reply_to(const Request& request, const Caller& caller, Box&
   if (auto no = objection_to(given->whole_if_given("if_revision"), box.revision()))
     return refused(std::move(*no));
   if (changes(**method)) box.note(caller.name + ": " + wish_text(**method, *given));
-  if (auto rest = long_answer((*method)->id, box)) {
+  if (auto rest = long_answer((*method)->id, *given, box)) {
     if (!id.given) return Reply{};
     return Reply{.text = result_beginning(id), .rest = std::move(rest)};
   }
@@ -260,6 +291,10 @@ std::optional<Failure> objection_to(IfRevision wanted, std::uint64_t is) {
                  "the box was changed meanwhile: its revision is " + std::to_string(is) + ", not " +
                      std::to_string(*wanted),
                  Json{{"revision", is}, {"want", "look again, and ask with the new revision"}}};
+}
+
+Result<void> Box::set_plan_rate(const std::string& /*resource*/, std::optional<double> /*gbps*/) {
+  return fail(ErrorCode::kInvalidArgument, "nothing plans here: no planner.cluster is configured");
 }
 
 void answer(std::string_view line, const Caller& caller, Box& box, std::string_view version,

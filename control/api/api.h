@@ -79,6 +79,9 @@ class Box {
   virtual void remove_job(const std::string& name, bool abort, IfRevision if_revision, ChangeDone done) = 0;
   virtual Result<void> abort(const std::string& job, const std::string& reason) = 0;
   virtual Result<void> replan(const std::string& job) = 0;
+  // What a link, a box or a server of the cluster has from now on, until its file is read again: "link rack1 to spine2",
+  // "box rack3"; empty: what its file says. Fails where nothing plans, or of none that is there.
+  virtual Result<void> set_plan_rate(const std::string& resource, std::optional<double> gbps);
   // The machine, as this process finds it now.
   [[nodiscard]] virtual std::vector<doctor::Finding> examine() = 0;
   // wish: within the ranges of the method's table. Fails where a name is unknown, or one runs already.

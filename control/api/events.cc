@@ -5,7 +5,7 @@
 namespace tally::api {
 namespace {
 
-constexpr std::array<EventKind, 18> kKinds{{
+constexpr std::array<EventKind, 19> kKinds{{
     {"job.forming", "members are awaited, or called back"},
     {"job.joined", "a rank is there"},
     {"job.gone", "a rank went before its job formed: its lease ran out, or it fell silent"},
@@ -18,6 +18,7 @@ constexpr std::array<EventKind, 18> kKinds{{
     {"job.waits", "it cannot begin, and the text says what it lacks"},
     {"job.declared", "job.add made it, or a group's first worker"},
     {"job.changed", "job.set gave it other values, and the text says which"},
+    {"job.planned", "which box sums what of it, and why that changes"},
     {"job.removed", "job.remove took it back, or nobody was in a group for long"},
     {"slots.evicted", "shared slots were taken from a job: how many, at most once a second"},
     {"port.up", "the link is there"},

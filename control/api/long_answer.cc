@@ -50,6 +50,23 @@ LongAnswer LongAnswer::drop_list(std::shared_ptr<const Snapshot> box) {
   return out;
 }
 
+LongAnswer LongAnswer::plan_show(std::shared_ptr<const Snapshot> box, bool every_load) {
+  LongAnswer out(std::move(box));
+  static const PlanTopology kNothing;
+  const PlanTopology& cluster = out.box_->plans ? out.box_->plans->topology : kNothing;
+  const auto more = [&](const char* key, std::size_t rows, AddRow add) {
+    out.parts_.push_back({std::string("],\"") + key + "\":[", rows, add});
+  };
+  out.list(plan_head(*out.box_), "jobs", plan_jobs(*out.box_),
+           every_load ? add_plan_job_with_loads : add_plan_job);
+  more("switches", cluster.switches.size(), add_plan_switch);
+  more("links", cluster.links.size(), add_plan_link);
+  more("boxes", cluster.boxes.size(), add_plan_box);
+  more("servers", cluster.servers.size(), add_plan_server);
+  out.close("]");
+  return out;
+}
+
 LongAnswer LongAnswer::stats(std::shared_ptr<const Snapshot> box) {
   LongAnswer out(std::move(box));
   const std::size_t jobs = out.box_->jobs.size();

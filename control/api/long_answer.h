@@ -14,10 +14,12 @@ namespace tally::api {
 
 class LongAnswer {
  public:
-  // What the methods job.list, slot.show, drop.list and stats.get answer. box: not null.
+  // What the methods job.list, slot.show, drop.list, plan.show and stats.get answer. box: not null.
   [[nodiscard]] static LongAnswer job_list(std::shared_ptr<const Snapshot> box);
   [[nodiscard]] static LongAnswer slot_show(std::shared_ptr<const Snapshot> box);
   [[nodiscard]] static LongAnswer drop_list(std::shared_ptr<const Snapshot> box);
+  // plan.show without a name. every_load: else the fullest of each job.
+  [[nodiscard]] static LongAnswer plan_show(std::shared_ptr<const Snapshot> box, bool every_load);
   [[nodiscard]] static LongAnswer stats(std::shared_ptr<const Snapshot> box);
 
   // The next piece of the JSON text, of some 10 KiB; empty: that was all.

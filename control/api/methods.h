@@ -41,6 +41,8 @@ enum class MethodId : std::uint8_t {
   kSubscribe,
   kDoctor,
   kFleetShow,
+  kPlanShow,
+  kPlanRate,
   kTraceStart,
   kTraceRead,
   kTraceStop,

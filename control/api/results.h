@@ -46,6 +46,18 @@ void add_drops(const Snapshot& box, std::size_t job, Json& list);
 [[nodiscard]] bool is_down(const Snapshot& box, std::size_t port);
 // in_fleet: whether the box is in one; the rest only then.
 [[nodiscard]] Json fleet_show(const Snapshot& box);
+// plan.show: plan_results.cc. What is said of the planner; rows of jobs, those that are planned first and then the
+// others of the box; rows of what the cluster has. A job's loads: the fullest, or `every` one.
+[[nodiscard]] Json plan_head(const Snapshot& box);
+[[nodiscard]] std::size_t plan_jobs(const Snapshot& box);
+void add_plan_job(const Snapshot& box, std::size_t row, Json& list);
+void add_plan_job_with_loads(const Snapshot& box, std::size_t row, Json& list);
+void add_plan_switch(const Snapshot& box, std::size_t row, Json& list);
+void add_plan_link(const Snapshot& box, std::size_t row, Json& list);
+void add_plan_box(const Snapshot& box, std::size_t row, Json& list);
+void add_plan_server(const Snapshot& box, std::size_t row, Json& list);
+// Of one job alone, without the cluster; null: there is none of that name.
+[[nodiscard]] Json plan_of_job(const Snapshot& box, const std::string& name, bool every_load);
 // stats.get without what has a row for each job.
 [[nodiscard]] Json totals(const Snapshot& box);
 

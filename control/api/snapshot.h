@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "api/fleet_status.h"
+#include "api/plan_status.h"
 #include "config/config.h"
 #include "impair/faults.h"
 #include "l2/forwarding.h"
@@ -106,6 +107,7 @@ struct Snapshot {
   Reloads reloads{};
   std::uint32_t mbufs_in_use = 0;
   std::shared_ptr<const FleetStatus> fleet{};      // empty: the box is in none
+  std::shared_ptr<const PlanStatus> plans{};       // empty: nothing plans here, boxes of a job are all alike
   std::shared_ptr<const config::Config> config{};  // in force; not empty where the interface answers
 };
 

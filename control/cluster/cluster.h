@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cluster/addresses.h"
 #include "planner/job.h"
 #include "planner/split.h"
 #include "planner/topology.h"
@@ -37,11 +38,18 @@ struct Cluster {
     Index at = 0;  // a switch
     double rate = 0;
     std::optional<std::uint64_t> slots{};  // bytes of slot memory; empty: as much as it takes
+    std::optional<Ipv6> address{};
   };
   struct Server {
     std::string name{};
     Index host = 0;
     double ingress = 0;
+    std::optional<Ipv6> address{};
+  };
+  // Where hosts of a rack have their addresses. No address is in two networks.
+  struct Place {
+    IpNetwork network{};
+    Index rack = 0;  // a switch with hosts
   };
   struct Job {
     planner::Job plan{};
@@ -53,6 +61,7 @@ struct Cluster {
   std::vector<Link> links{};  // between two switches one at most
   std::vector<Box> boxes{};
   std::vector<Server> servers{};
+  std::vector<Place> places{};  // by network
   std::vector<Job> jobs{};
   planner::Routing routing = planner::Routing::kEcmp;
   planner::Results results = planner::Results::kCounted;

@@ -9,6 +9,7 @@
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "cluster/addresses.h"
 #include "cluster/cluster.h"
 #include "cluster/names.h"
 #include "config/diagnostic.h"
@@ -43,6 +44,13 @@ struct RackSection {
   double nic = 0;
   std::optional<double> uplink{};  // of each rack to each of `to`; empty: `links` say how it is connected
   std::optional<Names> to{};       // empty: to every switch of `switches`
+  std::vector<IpNetwork> addresses{};  // one for each rack, or none
+};
+
+// Where the hosts of racks have their addresses: one network for each.
+struct PlaceSection {
+  Names rack{};
+  std::vector<IpNetwork> addresses{};
 };
 
 // From each of `from` to each of `to`.
@@ -58,6 +66,7 @@ struct BoxSection {
   Names at{};
   double rate = 0;
   std::optional<std::uint64_t> slots{};
+  std::vector<Ipv6> address{};  // one for each, or none
 };
 
 struct ServerSection {
@@ -66,6 +75,7 @@ struct ServerSection {
   Names rack{};  // ... or a new one for each server, in these racks by turns
   std::optional<double> nic{};
   std::optional<double> ingress{};
+  std::vector<Ipv6> address{};  // one for each, or none
 };
 
 struct JobSection {
@@ -81,6 +91,7 @@ struct ClusterFile {
   FatTreeSection fat_tree{};
   Names switches{};
   std::vector<RackSection> racks{};
+  std::vector<PlaceSection> places{};
   std::vector<LinkSection> links{};
   std::vector<BoxSection> boxes{};
   std::vector<ServerSection> servers{};

@@ -106,6 +106,20 @@ const Schema<RackSection>& rack_schema() {
       value_key("uplink", &S::uplink, or_word("none", rate()),
                 "Of each rack's link to each switch of `uplink_to`, each way."),
       value_key("uplink_to", &S::to, or_word("all", names_type()), "all: every switch of `switches`."),
+      value_key("addresses", &S::addresses, networks_type(),
+                "Where its hosts have their addresses, a network for each of `name`. For tallyd; further ones: "
+                "`places`.",
+                "not said"),
+  };
+  return schema;
+}
+
+const Schema<PlaceSection>& place_schema() {
+  using S = PlaceSection;
+  static const Schema<S> schema{
+      required_key("rack", &S::rack, names_type(), "A rack, or several."),
+      required_key("addresses", &S::addresses, networks_type(),
+                   "Where its hosts have their addresses, a network for each."),
   };
   return schema;
 }
@@ -133,6 +147,8 @@ const Schema<BoxSection>& box_schema() {
                 "as its switch"),
       value_key("slots", &S::slots, or_word("unlimited", config::size_between(64, config::kGiB * 1024)),
                 "Its slot memory: no more than that many bytes are under way in it."),
+      value_key("address", &S::address, addresses_type(),
+                "One for each of `at`, as jobs name the box in their `boxes`. For tallyd.", "not said"),
   };
   return schema;
 }
@@ -147,6 +163,10 @@ const Schema<ServerSection>& server_schema() {
       value_key("host", &S::host, names_type(), "Hosts that are there already, one for each.", "(or rack)"),
       value_key("ingress", &S::ingress, or_word("nic", rate()),
                 "What it can merge; nic: as much as its link."),
+      value_key("address", &S::address, addresses_type(),
+                "One for each of `name`. For tallyd, where servers in one rack differ; else any of a rack's is "
+                "taken for any.",
+                "not said"),
   };
   return schema;
 }
@@ -185,6 +205,7 @@ const Schema<ClusterFile>& cluster_schema() {
       section_key("leaf_spine", &S::leaf_spine, leaf_spine_schema()),
       section_key("fat_tree", &S::fat_tree, fat_tree_schema()),
       list_key("racks", &S::racks, rack_schema()),
+      list_key("places", &S::places, place_schema()),
       list_key("links", &S::links, link_schema()),
       list_key("boxes", &S::boxes, box_schema()),
       list_key("servers", &S::servers, server_schema()),

@@ -72,8 +72,7 @@ std::optional<Complaint> objection_to_name(const std::string& name, const std::s
 
 }  // namespace
 
-Parsed<Names> parse_names(const std::string& text) {
-  if (text.empty()) return complain("the name is empty", std::string("write ") + kForm);
+Parsed<Names> expanded(const std::string& text) {
   Names out{""};
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t open = std::min(text.find('[', at), text.size());
@@ -82,7 +81,7 @@ Parsed<Names> parse_names(const std::string& text) {
     const std::size_t close = text.find(']', open);
     if (close == std::string::npos)
       return tl::unexpected<Complaint>(Complaint{shown(text) + " has a '[' that is not closed",
-                                                 std::string("write ") + kForm,
+                                                 "write ranges such as [1-16]",
                                                  static_cast<std::uint32_t>(open)});
     const auto numbers =
         numbers_of(text.substr(open + 1, close - open - 1), static_cast<std::uint32_t>(open));
@@ -97,11 +96,18 @@ Parsed<Names> parse_names(const std::string& text) {
     out = std::move(longer);
     at = close + 1;
   }
-  for (const std::string& name : out) {
+  return out;
+}
+
+Parsed<Names> parse_names(const std::string& text) {
+  if (text.empty()) return complain("the name is empty", std::string("write ") + kForm);
+  auto names = expanded(text);
+  if (!names) return names;
+  for (const std::string& name : *names) {
     if (auto objection = objection_to_name(name, text))
       return tl::unexpected<Complaint>(std::move(*objection));
   }
-  return out;
+  return names;
 }
 
 namespace {
@@ -116,29 +122,6 @@ Parsed<Counted> parse_counted(const std::string& text) {
   return tl::unexpected<Complaint>(Complaint{shown(text.substr(x + 3)) + " is no number of workers",
                                              "write how many behind the x, such as rack[1-4] x 8",
                                              static_cast<std::uint32_t>(x + 3)});
-}
-
-// One scalar, or a list of scalars: each is read by `parse` and given to `take`. False: something is wrong, and was
-// reported.
-template <class T, class Take>
-bool read_scalars(const Written& w, Parsed<T> (*parse)(const std::string&), const std::string& form,
-                  Take take) {
-  using Kind = config::YamlNode::Kind;
-  const auto one = [&](const Written& at) {
-    if (!config::expect_scalar(at, form)) return false;
-    Parsed<T> value = parse(at.node.text);
-    if (value) return take(at, std::move(*value));
-    config::report_value(at, std::move(value.error()), form);
-    return false;
-  };
-  if (w.node.kind != Kind::kList) return one(w);
-  bool good = true;
-  for (std::size_t i = 0; i < w.node.items.size(); ++i) {
-    const Written at{w.node.items[i], w.path + "[" + std::to_string(i) + "]", w.reading};
-    w.reading.places.put(at.path, at.node.at);
-    good = one(at) && good;
-  }
-  return good;
 }
 
 bool stands_twice(const Written& at, const std::string& name) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "config/diagnostic.h"
@@ -18,6 +19,31 @@ using Names = std::vector<std::string>;
 // rack[1-16], gpu[001-128], rack[1-4,7], pod[1-2]-rack[1-8]: in the order of the numbers, the last range fastest. A
 // number that begins with 0 says how many digits all have.
 [[nodiscard]] config::Parsed<Names> parse_names(const std::string& text);
+// The same of any text.
+[[nodiscard]] config::Parsed<Names> expanded(const std::string& text);
+
+// One scalar, or a list of scalars: each is read by `parse` and given to `take`. False: something is wrong, and was
+// reported.
+template <class T, class Take>
+bool read_scalars(const config::Written& w, config::Parsed<T> (*parse)(const std::string&), const std::string& form,
+                  Take take) {
+  using Kind = config::YamlNode::Kind;
+  const auto one = [&](const config::Written& at) {
+    if (!config::expect_scalar(at, form)) return false;
+    config::Parsed<T> value = parse(at.node.text);
+    if (value) return take(at, std::move(*value));
+    config::report_value(at, std::move(value.error()), form);
+    return false;
+  };
+  if (w.node.kind != Kind::kList) return one(w);
+  bool good = true;
+  for (std::size_t i = 0; i < w.node.items.size(); ++i) {
+    const config::Written at{w.node.items[i], w.path + "[" + std::to_string(i) + "]", w.reading};
+    w.reading.places.put(at.path, at.node.at);
+    good = one(at) && good;
+  }
+  return good;
+}
 
 // One such text, or a list of them. Names are distinct.
 [[nodiscard]] config::ValueType<Names> names_type();

@@ -9,6 +9,7 @@
 
 #include "cluster/cluster_file.h"
 #include "config/value_types.h"
+#include "members/texts.h"
 #include "text/text.h"
 
 namespace tally::cluster {
@@ -43,6 +44,7 @@ class Resolver {
     out_.slot_seconds = static_cast<double>(file_.slot_time) / static_cast<double>(kSecond);
     if (!make_network()) return std::move(out_);
     // What is missing of the network would only be complained of again.
+    add_places();
     add_links();
     add_boxes();
     complained_ = false;
@@ -235,6 +237,85 @@ class Resolver {
     error(path, "there is no " + kind + " " + shown(name), help);
   }
 
+  struct Said {
+    Cluster::Place place{};
+    std::string path{};
+    std::size_t number = 0;  // in the order of the file
+  };
+
+  void add_places() {
+    std::vector<Said> said;
+    for (std::size_t i = 0; i < file_.racks.size(); ++i) {
+      if (const std::string path = path_of("racks", i, "addresses"); written(path))
+        put_places(file_.racks[i].name, file_.racks[i].addresses, path, said);
+    }
+    for (std::size_t i = 0; i < file_.places.size(); ++i) {
+      const PlaceSection& places = file_.places[i];
+      if (!sound(path_of("places", i, "rack"))) continue;
+      const std::vector<Index> racks = found(places.rack, switches_, "rack", path_of("places", i, "rack"));
+      const auto bare = std::ranges::find_if(racks, [&](Index at) { return !out_.switches[at].rack; });
+      if (bare != racks.end())
+        error(path_of("places", i, "rack"), shown(out_.switches[*bare].name) + " has no hosts",
+              "name racks; a box has its own address: boxes");
+      else if (!racks.empty())
+        put_places(places.rack, places.addresses, path_of("places", i, "addresses"), said);
+    }
+    std::ranges::sort(said, {}, [](const Said& one) { return std::pair(one.place.network, one.number); });
+    const Said* outer = nullptr;  // the network that reached furthest by now
+    for (const Said& one : said) {
+      if (outer != nullptr && outer->place.network.contains(one.place.network.address)) {
+        complain_of_overlap(*outer, one);
+        continue;
+      }
+      outer = &one;
+      out_.places.push_back(one.place);
+    }
+  }
+
+  void put_places(const Names& racks, const std::vector<IpNetwork>& networks, const std::string& path,
+                  std::vector<Said>& said) {
+    if (!sound(path)) return;
+    if (racks.size() != networks.size())
+      return error(
+          path, text::counted(networks.size(), "network") + " for " + text::counted(racks.size(), "rack"),
+          "write one for each; further networks of a rack: places");
+    for (std::size_t r = 0; r < racks.size(); ++r)
+      said.push_back({{networks[r], switches_.at(racks[r])}, path, said.size()});
+  }
+
+  void complain_of_overlap(const Said& one, const Said& other) {
+    const bool later = other.number > one.number;
+    const Said& at = later ? other : one;
+    const Said& first = later ? one : other;
+    const std::string rack = out_.switches[first.place.rack].name;
+    if (at.place.network == first.place.network)
+      return error(at.path, network_text(at.place.network) + " stands twice: it is " + rack + "'s already",
+                   "an address is in one rack");
+    error(at.path,
+          network_text(at.place.network) + " and " + network_text(first.place.network) + " of " + rack +
+              " have addresses in common",
+          "an address is in one rack: write networks that do not overlap");
+  }
+
+  // The address of the one of that number in its entry; empty: none is said, or it was complained of.
+  std::optional<Ipv6> address_of(const std::vector<Ipv6>& all, std::size_t number, std::size_t count,
+                                 const std::string& noun, const std::string& path) {
+    if (all.empty() || !sound(path)) return std::nullopt;
+    if (all.size() != count) {
+      if (number == 0)
+        error(path,
+              std::to_string(all.size()) + (all.size() == 1 ? " address for " : " addresses for ") +
+                  (noun == "box" && count != 1 ? std::to_string(count) + " boxes" : text::counted(count, noun)),
+              "write one for each, or leave it out");
+      return std::nullopt;
+    }
+    const auto [taken, fresh] = addresses_.emplace(std::pair(noun, all[number]), path);
+    if (fresh) return all[number];
+    error(path, members::address_text(all[number]) + " is the address of another " + noun,
+          taken->second == path ? "it stands twice here" : "it stands in " + taken->second + " already");
+    return std::nullopt;
+  }
+
   void add_links() {
     std::set<std::pair<Index, Index>> said;
     for (std::size_t i = 0; i < file_.links.size(); ++i) {
@@ -300,7 +381,9 @@ class Resolver {
                 "choose another: name");
           break;
         }
-        out_.boxes.push_back({name, at[b], boxes.rate, boxes.slots});
+        out_.boxes.push_back(
+            {name, at[b], boxes.rate, boxes.slots,
+             address_of(boxes.address, b, at.size(), "box", path_of("boxes", i, "address"))});
       }
     }
   }
@@ -334,7 +417,7 @@ class Resolver {
     }
     for (std::size_t s = 0; s < servers.name.size() && !racks.empty(); ++s) {
       add_host(servers.name[s], racks[s % racks.size()], *servers.nic, path("name"));
-      add_server(servers, s, static_cast<Index>(out_.hosts.size() - 1), path("name"));
+      add_server(servers, s, static_cast<Index>(out_.hosts.size() - 1), path);
     }
   }
 
@@ -350,14 +433,17 @@ class Resolver {
           path("host"),
           text::counted(hosts.size(), "host") + " for " + text::counted(servers.name.size(), "server"),
           "write one for each");
-    for (std::size_t s = 0; s < hosts.size(); ++s) add_server(servers, s, hosts[s], path("name"));
+    for (std::size_t s = 0; s < hosts.size(); ++s) add_server(servers, s, hosts[s], path);
   }
 
-  void add_server(const ServerSection& servers, std::size_t number, Index host, const std::string& path) {
+  template <class Path>
+  void add_server(const ServerSection& servers, std::size_t number, Index host, const Path& path) {
     const std::string& name = servers.name[number];
     if (!servers_.emplace(name, static_cast<Index>(out_.servers.size())).second)
-      return error(path, shown(name) + " is the name of another server", "choose another");
-    out_.servers.push_back({name, host, servers.ingress.value_or(out_.hosts[host].nic)});
+      return error(path("name"), shown(name) + " is the name of another server", "choose another");
+    out_.servers.push_back(
+        {name, host, servers.ingress.value_or(out_.hosts[host].nic),
+         address_of(servers.address, number, servers.name.size(), "server", path("address"))});
     serving_.insert(host);
   }
 
@@ -473,6 +559,7 @@ class Resolver {
   bool servers_known_ = true;                               // what is wrong with them was said once
   std::set<Index> serving_;                                 // hosts with a server
   std::map<std::pair<Index, Index>, std::size_t> link_of_;  // lower end first
+  std::map<std::pair<std::string, Ipv6>, std::string> addresses_;  // of boxes and of servers: where they stand
 };
 
 }  // namespace

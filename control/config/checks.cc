@@ -187,6 +187,7 @@ const Schema<Config>& config_schema() {
       }(),
       section_key("control", &Config::control, control_schema()),
       section_key("fleet", &Config::fleet, fleet_schema()),
+      section_key("planner", &Config::planner, planner_schema()),
       section_key("log", &Config::log, log_schema()),
       list_key("jobs", &Config::jobs, job_schema(), read_job),
   };

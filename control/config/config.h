@@ -131,6 +131,12 @@ struct FleetSection {
   bool operator==(const FleetSection&) const = default;
 };
 
+// Who plans jobs over several boxes.
+struct PlannerSection {
+  std::optional<std::string> cluster{};  // an absolute path; empty: all boxes are alike
+  bool operator==(const PlannerSection&) const = default;
+};
+
 // A job is what membership takes, of one dialect or another.
 using members::CommonConfig;
 using members::JobConfig;
@@ -144,6 +150,7 @@ struct Config {
   std::vector<PortSection> ports{};
   ControlSection control{};
   FleetSection fleet{};
+  PlannerSection planner{};
   LogSection log{};
   std::vector<JobConfig> jobs{};
   bool operator==(const Config&) const = default;

@@ -252,6 +252,9 @@ inline constexpr std::size_t kMaxPortNameBytes = 32;
 [[nodiscard]] const Schema<BoxSection>& box_schema();
 [[nodiscard]] const Schema<ControlSection>& control_schema();
 [[nodiscard]] const Schema<FleetSection>& fleet_schema();
+[[nodiscard]] const Schema<PlannerSection>& planner_schema();
+// An absolute path of a file, or none.
+[[nodiscard]] ValueType<std::optional<std::string>> file_or_none();
 [[nodiscard]] const Schema<PortSection>& port_schema();
 [[nodiscard]] const Schema<ImpairSection>& impair_schema();
 [[nodiscard]] const Schema<JobConfig>& job_schema();

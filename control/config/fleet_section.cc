@@ -76,11 +76,6 @@ ValueType<std::string> endpoint() {
                                   [](const std::string& text) { return yaml_text(text); });
 }
 
-ValueType<std::optional<std::string>> file() {
-  return or_word("none", scalar_type<std::string>("an absolute path", parse_file,
-                                                  [](const std::string& path) { return yaml_text(path); }));
-}
-
 // What never leaves this machine may be in clear.
 bool is_here(const std::string& endpoint) {
   const std::string_view host = host_of(endpoint);
@@ -96,6 +91,11 @@ void check_pair(Checking& c, const char* one, bool has_one, const char* other, b
 }
 
 }  // namespace
+
+ValueType<std::optional<std::string>> file_or_none() {
+  return or_word("none", scalar_type<std::string>("an absolute path", parse_file,
+                                                  [](const std::string& path) { return yaml_text(path); }));
+}
 
 const Schema<FleetSection>& fleet_schema() {
   static const Schema<FleetSection> schema{
@@ -114,16 +114,16 @@ const Schema<FleetSection>& fleet_schema() {
           or_word("none", scalar_type<std::string>("a name of at most 64 bytes", parse_user,
                                                    [](const std::string& text) { return yaml_text(text); })),
           "A user of etcd who may read and write the prefix, where etcd asks who one is."),
-      value_key("password_file", &FleetSection::password_file, file(),
+      value_key("password_file", &FleetSection::password_file, file_or_none(),
                 "Holds the user's password; a line end behind it does not count. It is read whenever etcd "
                 "asks, so it may be "
                 "changed while tallyd runs."),
       value_key(
-          "ca", &FleetSection::ca, file(),
+          "ca", &FleetSection::ca, file_or_none(),
           "Certificates, PEM, of which one must have signed etcd's. none: those that this system trusts."),
-      value_key("cert", &FleetSection::cert, file(),
+      value_key("cert", &FleetSection::cert, file_or_none(),
                 "The box's own certificate, PEM, where etcd asks for one."),
-      value_key("key", &FleetSection::key, file(), "The key of `cert`, PEM, without a password."),
+      value_key("key", &FleetSection::key, file_or_none(), "The key of `cert`, PEM, without a password."),
   };
   return schema;
 }

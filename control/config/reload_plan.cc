@@ -87,10 +87,11 @@ void plan_change(const NativeConfig& before, const NativeConfig& after, const st
 ReloadPlan plan_reload(const Config& running, const Config& wanted) {
   ReloadPlan plan;
   for (const auto& key : config_schema()) {
-    if (key.compare && key.name != "jobs" && key.name != "log")
+    if (key.compare && key.name != "jobs" && key.name != "log" && key.name != "planner")
       key.compare(running, wanted, key.name, plan.restart);
   }
   plan_impair(running, wanted, plan);
+  if (running.planner != wanted.planner) plan.planner = wanted.planner;
   if (running.log.level != wanted.log.level) plan.log_level = wanted.log.level;
   for (const JobConfig& is : running.jobs) {
     const std::string& name = members::common_of(is).name;
@@ -124,6 +125,7 @@ std::vector<Difference> differences(const ReloadPlan& plan) {
   for (const ReloadPlan::Impair& change : plan.impair) {
     for (const std::string& key : change.keys) add(key, Applies::kAtOnce);
   }
+  if (plan.planner) add("planner.cluster", Applies::kAtOnce);
   if (plan.log_level) add("log.level", Applies::kAtOnce);
   for (const std::string& key : plan.restart) add(key, Applies::kRestart);
   return all;

@@ -175,7 +175,8 @@ class Parser {
  private:
   static void add_words(const CLI::App& app, const std::string& verb, std::vector<VerbWords>& all) {
     const auto under = app.get_subcommands([](const CLI::App*) { return true; });
-    if (under.empty() || verb.empty()) {
+    // Of one that needs no verb behind it, both.
+    if (under.empty() || verb.empty() || app.get_require_subcommand_min() == 0) {
       VerbWords& words = all.emplace_back(VerbWords{verb});
       for (const CLI::Option* option : app.get_options()) {
         for (const std::string& name : option->get_lnames()) words.options.push_back("--" + name);
@@ -258,6 +259,7 @@ class Parser {
          "daemon.restart");
     verb(&app_, "fleet", "The boxes of the fleet, who plans, and whether etcd answers", Page::kFleet,
          "fleet.show");
+    add_plan();
     verb(&app_, "stats", "All counters in one answer", Page::kStats, "stats.get");
     verb(&app_, "health", "Whether the box is well; exit code 3 if not", Page::kHealth, "health.get");
     verb(&app_, "version", "Versions of the interface and of the daemon", Page::kVersion, "api.version");
@@ -269,6 +271,27 @@ class Parser {
     top->add_flag("--once", command_.once, "One frame, for a file or a pipe");
     top->add_option("--interval", interval_, "Between two frames, seconds (default 1)")
         ->check(seconds_from(0.1, kLongestInterval));
+  }
+
+  // A noun that is a verb too.
+  void add_plan() {
+    CLI::App* const plan = app_.add_subcommand("plan", "Who sums what of jobs over several boxes, and why");
+    plan->fallthrough();
+    plan->require_subcommand(0, 1);
+    plan->add_option_function<std::string>(
+        "job", [this](const std::string& name) { command_.parameters["name"] = name; }, "This one alone");
+    plan->add_flag_callback(
+        "--all", [this] { command_.every_load = true; }, "Every load, not only the fullest");
+    plan->callback([this, plan] {
+      if (!plan->get_subcommands().empty()) return;
+      command_.page = Page::kPlan;
+      command_.method = "plan.show";
+      if (command_.every_load) command_.parameters["all"] = true;
+    });
+    CLI::App* const rate = verb(plan, "set-rate", "What a link, a box or a server has from now on: plans follow",
+                                Page::kPlanRate, "plan.rate");
+    parameter(rate, "resource", "resource", "As 'tallyctl plan' names it, such as 'link rack1 to spine2'");
+    parameter(rate, "rate", "rate", "Such as 25G; 0: it is down; file: what the cluster's file says");
   }
 
   void add_trace() {

@@ -50,6 +50,8 @@ enum class Page : std::uint8_t {
   kEvents,
   kDoctor,
   kFleet,
+  kPlan,
+  kPlanRate,
   kTrace,  // written to `file`
   kTraceState,
   kHelp,  // `text` is printed, and nothing asked
@@ -65,6 +67,7 @@ struct Command {
   std::chrono::milliseconds timeout{5000};
   std::chrono::milliseconds interval{1000};  // of top
   bool once = false;                         // top: one frame, no control sequences
+  bool every_load = false;                   // plan: not only the fullest
   std::string file{};            // config check, job add: what is read and sent; trace write: what is written
   std::uint64_t most_bytes = 0;  // of the file of a trace
   std::string text{};

@@ -8,28 +8,15 @@
 #include <utility>
 #include <vector>
 
+#include "ctl/cells.h"
+#include "ctl/plan_page.h"
 #include "doctor/doctor.h"
 #include "text/text.h"
 
 namespace tally::ctl {
 namespace {
 
-constexpr double kNsPerSecond = 1e9;
 constexpr double kFurthestCaret = 1'000;
-
-const Json& member(const Json& object, const char* key) {
-  static const Json nothing;
-  if (!object.is_object()) return nothing;
-  const auto found = object.find(key);
-  return found == object.end() ? nothing : *found;
-}
-
-std::string seconds_text(double ns) { return text::fixed(ns / kNsPerSecond, 1) + " s"; }
-
-bool is_true(const Json& object, const char* key) {
-  const Json& value = member(object, key);
-  return value.is_boolean() && value.get<bool>();
-}
 
 // "0", "0, 3": of numbers.
 std::string numbers_text(const Json& list) {
@@ -346,30 +333,6 @@ std::string fleet_page(const Json& fleet) {
 
 }  // namespace
 
-const Json& list_of(const Json& object, const char* key) {
-  static const Json none = Json::array();
-  const Json& list = member(object, key);
-  return list.is_array() ? list : none;
-}
-
-double number_of(const Json& object, const char* key) {
-  const Json& value = member(object, key);
-  return value.is_number() ? value.get<double>() : 0;
-}
-
-std::string cell(const Json& object, const char* key) {
-  const Json& value = member(object, key);
-  if (value.is_number_unsigned()) return text::with_commas(value.get<std::uint64_t>());
-  if (value.is_number()) return value.dump();
-  if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
-  if (!value.is_string() || value.get_ref<const std::string&>().empty()) return "-";
-  return text::cleaned(value.get_ref<const std::string&>());
-}
-
-std::string ago_text(const Json& nanoseconds) {
-  return nanoseconds.is_number() ? seconds_text(nanoseconds.get<double>()) + " ago" : "never";
-}
-
 std::string diagnostics_text(const Json& answer) {
   std::string out;
   for (const Json& d : list_of(answer, "diagnostics")) out += diagnostic_text(d);
@@ -441,6 +404,10 @@ std::string page_text(Page page, const Json& answer) {
       return doctor::to_text(answer);
     case Page::kFleet:
       return fleet_page(answer);
+    case Page::kPlan:
+      return plan_page(answer);
+    case Page::kPlanRate:
+      return plan_rate_page(answer);
     case Page::kTraceState:
       return trace_page(answer);
     case Page::kTop:

@@ -17,12 +17,4 @@ namespace tally::ctl {
 // Names of the jobs of a job.list, one a line.
 [[nodiscard]] std::string names_text(const Json& answer);
 
-// Parts that top uses too.
-
-// A text of the answer that is fit for a terminal; numbers with commas; "-" for null and what is not there.
-[[nodiscard]] std::string cell(const Json& object, const char* key);
-[[nodiscard]] double number_of(const Json& object, const char* key);     // 0: it is none
-[[nodiscard]] std::string ago_text(const Json& nanoseconds);             // "3.2 s ago", "never" for null
-[[nodiscard]] const Json& list_of(const Json& object, const char* key);  // empty: it is none
-
 }  // namespace tally::ctl

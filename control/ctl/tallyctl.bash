@@ -19,7 +19,7 @@ _tallyctl() {
   local keys='workers= token_file= window= priority= lease= packet_rate= bad_packet_rate= stragglers= admit.groups= admit.idle= quota.reserved= quota.weight= quota.cap= discipline= decay= elements= results= server= servers= boxes= payload= slots= tsi= run= members='
   local words='--output --socket --instance --timeout --help'
   case "$noun $verb" in
-    ' ') words+=' job port core slot drop config log trace restart fleet stats health version doctor events top --version' ;;
+    ' ') words+=' job port core slot drop config log trace restart plan fleet stats health version doctor events top --version' ;;
     'job ') words='list show add set remove abort' ;;
     'port ' | 'core ' | 'drop ') words='list' ;;
     'slot ') words='show' ;;
@@ -31,6 +31,9 @@ _tallyctl() {
       words+=' --job --port --way --drop --every --frames --seconds --bytes' ;;
     'log set') words='trace debug info warning error' ;;
     'config check') mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
+    'plan set-rate') [[ $rest -eq 1 ]] && words='file 0' ;;
+    'plan '*) words+=' --all set-rate'
+      [[ -z $verb && $word != -* ]] && words+=" $("${ask[@]}" job list 2>/dev/null)" ;;
     'top ') words+=' --once --interval' ;;
     'job add')
       compopt -o nospace 2>/dev/null

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "ctl/pages.h"
+#include "ctl/cells.h"
 #include "text/text.h"
 #include "text/wrap.h"
 

@@ -90,8 +90,10 @@ StartedBox::~StartedBox() {
   if (plane_ != nullptr) plane_->stop();
 }
 
-Result<members::MembershipEngine> start_members(const config::Config& config) {
-  members::MembershipEngine engine(config::member_options(config), random::word);
+Result<members::MembershipEngine> start_members(const config::Config& config, members::PlanSource plans) {
+  members::MembershipOptions options = config::member_options(config);
+  options.plans = std::move(plans);
+  members::MembershipEngine engine(options, random::word);
   for (const config::JobConfig& job : config.jobs) {
     if (auto id = engine.declare(job); !id) return tl::unexpected<Error>(std::move(id.error()));
   }

@@ -12,6 +12,7 @@
 #include "dpdk/port.h"
 #include "io/data_plane.h"
 #include "members/membership.h"
+#include "members/plan_source.h"
 
 namespace tally::daemon {
 
@@ -35,8 +36,9 @@ class StartedBox {
   std::unique_ptr<io::DataPlane> plane_;
 };
 
-// The membership engine with all jobs declared, its secrets from the kernel.
-[[nodiscard]] Result<members::MembershipEngine> start_members(const config::Config& config);
+// The membership engine with all jobs declared, its secrets from the kernel. plans: for jobs over several boxes.
+[[nodiscard]] Result<members::MembershipEngine> start_members(const config::Config& config,
+                                                             members::PlanSource plans = members::even_plan);
 
 // dataplane.memory is more than there is: EAL would clear ordinary memory for a quarter of a minute before it gave
 // up.

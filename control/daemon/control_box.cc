@@ -83,6 +83,7 @@ api::Snapshot ControlBox::take() {
   all.reloads = reloads_;
   all.config = parts_.reload.shared_config();
   if (parts_.fleet) all.fleet = parts_.fleet(now);
+  if (parts_.planner != nullptr) all.plans = parts_.planner->status(now);
   return all;
 }
 
@@ -107,8 +108,18 @@ api::ReloadReport ControlBox::reload() {
     return {.failed = {"nothing was read: a change of the jobs is being written to the disk"}};
   MemberLoop& members = parts_.loop.members();
   members.look_at_all(parts_.now());  // of sessions that go, the last status is what is printed
-  api::ReloadReport report =
-      parts_.reload.take(config::load_config(parts_.path), members.engine(), parts_.now());
+  config::ConfigResult read = config::load_config(parts_.path);
+  std::shared_ptr<const cluster::Cluster> cluster;
+  if (read && parts_.planner != nullptr) {
+    auto found = read_cluster(read->config.planner);
+    if (found)
+      cluster = std::move(*found);
+    else
+      read = tl::unexpected<config::Diagnostics>(std::move(found.error()));
+  }
+  api::ReloadReport report = parts_.reload.take(read, members.engine(), parts_.now());
+  if (!report.refused && parts_.planner != nullptr)
+    parts_.planner->set_cluster(parts_.reload.config().planner, std::move(cluster), parts_.now());
   ++(report.refused ? reloads_.refused : reloads_.good);
   reloads_.last_good = !report.refused;
   if (!report.refused) {
@@ -183,10 +194,19 @@ Result<void> ControlBox::abort(const std::string& job, const std::string& reason
 }
 
 Result<void> ControlBox::replan(const std::string& job) {
+  if (parts_.planner != nullptr) parts_.planner->asked(job);
   auto planned = parts_.loop.members().engine().replan(job, parts_.now());
   if (planned) made_.count_change();
   done();
   return planned;
+}
+
+Result<void> ControlBox::set_plan_rate(const std::string& resource, std::optional<double> gbps) {
+  if (parts_.planner == nullptr) return api::Box::set_plan_rate(resource, gbps);
+  auto set = parts_.planner->set_rate(resource, gbps, parts_.now());
+  if (set) made_.count_change();
+  done();
+  return set;
 }
 
 std::vector<doctor::Finding> ControlBox::examine() { return examine_box(parts_.reload.config()); }

@@ -14,6 +14,7 @@
 #include "daemon/log.h"
 #include "daemon/made_jobs.h"
 #include "daemon/plane.h"
+#include "daemon/planner_link.h"
 #include "daemon/reload.h"
 #include "daemon/state_file.h"
 #include "daemon/tracer.h"
@@ -40,6 +41,7 @@ class ControlBox final : public api::Box {
     std::function<void()> changed;  // something is to be published and sent: a turn is due
     // Of this moment, for snapshots; not null where the box is in a fleet.
     std::function<std::shared_ptr<const api::FleetStatus>(TimeNs now)> fleet{};
+    PlannerLink* planner = nullptr;  // nullptr: none, and plans are even
   };
   explicit ControlBox(Parts parts);
 
@@ -61,6 +63,7 @@ class ControlBox final : public api::Box {
                   api::ChangeDone done) override;
   Result<void> abort(const std::string& job, const std::string& reason) override;
   Result<void> replan(const std::string& job) override;
+  Result<void> set_plan_rate(const std::string& resource, std::optional<double> gbps) override;
   std::vector<doctor::Finding> examine() override;
   Result<void> start_trace(const api::TraceWish& wish) override;
   api::TraceBatch read_trace() override;

@@ -26,6 +26,7 @@
 #include "daemon/fleet_link.h"
 #include "daemon/log.h"
 #include "daemon/plane.h"
+#include "daemon/planner_link.h"
 #include "daemon/reload.h"
 #include "http/exchange.h"
 #include "http/http_server.h"
@@ -58,10 +59,11 @@ class Life {
             [this](PortIndex port, const impair::PortImpairment& faults) { plane_.impair(port, faults); }),
         plane_(plane),
         loop_(plane_, std::move(engine), feed_.sink(), drain, steady_now()),
+        planner_(*start.desk, plane_, loop_.members(), start.config, feed_.sink()),
         box_({plane_, loop_, reload_, turn_times_, feed_.sink(), start.path, start.program, start.keeping,
               [&io](std::function<void()> then) { asio::post(io, std::move(then)); }, [this] { restart(); },
               steady_now, [this] { turn(); },
-              [this](TimeNs now) { return fleet_ ? fleet_->status(now) : nullptr; }}) {
+              [this](TimeNs now) { return fleet_ ? fleet_->status(now) : nullptr; }, &planner_}) {
     if (store)
       fleet_.emplace(
           start.config, std::move(store), [this] { return room(); }, feed_.sink(), steady_now());
@@ -151,6 +153,7 @@ class Life {
   void turn() {
     const TimeNs now = steady_now();
     const TimeNs began = cpu_time();
+    if (!loop_.ending()) planner_.turn(now);
     const TimeNs wait = loop_.turn(now);
     if (loop_.done()) {
       turn_times_.add(cpu_time() - began);
@@ -222,6 +225,7 @@ class Life {
   Reload reload_;
   RunningPlane plane_;
   ControlLoop loop_;
+  PlannerLink planner_;
   std::uint64_t turns_ = 0;
   api::TurnTimes turn_times_{};
   std::optional<FleetLink> fleet_{};

@@ -14,6 +14,7 @@
 #include "io/data_plane.h"
 #include "log/sd_notify.h"
 #include "members/membership.h"
+#include "planning/desk.h"
 #include "tally/unique_fd.h"
 
 namespace tally::daemon {
@@ -34,6 +35,7 @@ class Daemon {
     const Claims* claims = nullptr;  // outlive the run
     Keeping keeping{};               // of the jobs of job.add
     UniqueFd final_counters{};       // a file that gets them as JSON at the end; none: nobody wants them
+    planning::Desk* desk = nullptr;  // of `members`' plans; outlives the run
   };
   enum class End : std::uint8_t {
     kOver,

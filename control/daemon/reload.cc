@@ -71,6 +71,11 @@ api::ReloadReport Reload::take(const config::ConfigResult& read, members::Member
   for (const auto& wish : plan.reset) reset(taking, wish);
   for (const auto& job : plan.declare) declare(taking, job);
   for (const auto& wish : plan.impair) change_faults(taking, wish);
+  if (plan.planner) {
+    taking.config.planner = *plan.planner;
+    changed(taking, plan.planner->cluster ? "plans are made for the cluster of " + *plan.planner->cluster
+                                          : "plans are made for no cluster: boxes of a job have equal parts");
+  }
   if (plan.log_level) {
     taking.config.log.level = *plan.log_level;
     changed(taking, level_text(*plan.log_level));

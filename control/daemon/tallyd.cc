@@ -21,6 +21,7 @@
 #include "daemon/command_line.h"
 #include "daemon/control_socket.h"
 #include "daemon/daemon.h"
+#include "daemon/planner_link.h"
 #include "daemon/log.h"
 #include "daemon/made_jobs.h"
 #include "http/listen.h"
@@ -37,6 +38,10 @@ int check(const std::string& path, bool here) {
   const auto loaded = config::load_config(path, here ? check_here : config::MoreChecks());
   print(stderr, config::to_text(loaded ? loaded->warnings : loaded.error()));
   if (!loaded) return kExitFailed;
+  if (const auto cluster = read_cluster(loaded->config.planner); !cluster) {
+    print(stderr, config::to_text(cluster.error()));
+    return kExitFailed;
+  }
   print(stdout, path + ": good: " + summary(loaded->config) + "\n");
   return kExitOk;
 }
@@ -129,10 +134,18 @@ int run(const CommandLine& line, char** argv) {
   set_log_level(config.log.level);
   for (const config::Diagnostic& warning : loaded->warnings)
     log_line(LogLevel::kWarning, config::one_line(warning));
+  const auto cluster = read_cluster(config.planner);
+  if (!cluster) {
+    print(stderr, config::to_text(cluster.error()));
+    return kExitFailed;
+  }
+  planning::Desk desk = make_desk(config);
+  desk.set_cluster(*cluster, steady_now());
   Daemon daemon;
   auto claims = Claims::take(config);
   if (!claims) return failed_to_start(claims.error());
-  auto members = start_members(config);
+  auto members = start_members(
+      config, [&desk](const members::PlanRequest& request) { return desk.plan(request, steady_now()); });
   if (!members) return failed_to_start(members.error());
   auto final_counters = open_final_counters(line.final_counters);
   if (!final_counters) return failed_to_start(final_counters.error());
@@ -148,7 +161,8 @@ int run(const CommandLine& line, char** argv) {
     auto box = StartedBox::start(config, log_line);
     if (!box) return failed_to_start(box.error());
     auto ended = daemon.run(
-        {line.config, program, config, line.drain, &*claims, std::move(*keeping), std::move(*final_counters)},
+        {line.config, program, config, line.drain, &*claims, std::move(*keeping), std::move(*final_counters),
+         &desk},
         box->plane(), std::move(*members), box->hugepages(), std::move(doors));
     if (!ended) return failed_to_start(ended.error());
     end = *ended;

@@ -24,7 +24,7 @@ constexpr std::array<Path, kPathCount> kPaths{{
      "200 while cores turn, ports are up and nothing ends; else 503, and why"},
     {PathId::kMetrics, "/metrics", true, "for Prometheus"},
     {PathId::kEvents, "/events", true, "text/event-stream: the box about once a second, and what happens"},
-    {PathId::kBox, "/api/v1/box", true, "all of the next six, of one moment"},
+    {PathId::kBox, "/api/v1/box", true, "all of the next six, of one moment, and whether anybody plans"},
     {PathId::kJobs, "/api/v1/jobs", true, "as job.list of the control interface"},
     {PathId::kPorts, "/api/v1/ports", true, "as port.list"},
     {PathId::kCores, "/api/v1/cores", true, "as core.list"},
@@ -33,6 +33,7 @@ constexpr std::array<Path, kPathCount> kPaths{{
     {PathId::kHealth, "/api/v1/health", true, "as health.get"},
     {PathId::kConfig, "/api/v1/config", true, "as config.show"},
     {PathId::kFleet, "/api/v1/fleet", true, "as fleet.show"},
+    {PathId::kPlan, "/api/v1/plan", true, "as plan.show"},
 }};
 
 constexpr std::string_view kHtml = "text/html; charset=utf-8";
@@ -121,6 +122,8 @@ Answer answer_to(PathId path, const Published* of, const Own& own) {
       return {200, kJsonType, config_text(*of->box)};
     case PathId::kFleet:
       return {200, kJsonType, with_revision(api::fleet_show(*of->box), *of->box)};
+    case PathId::kPlan:
+      return {200, kJsonType, api::LongAnswer::plan_show(of->box, false).all()};
     case PathId::kEvents:
     case PathId::kCount:
       break;
@@ -145,6 +148,7 @@ std::string box_text(const Published& of, const Own& own) {
   add("drops", api::LongAnswer::drop_list(of.box).all());
   add("slots", api::LongAnswer::slot_show(of.box).all());
   add("health", with_revision(api::health(box), box));
+  add("plan", api::dumped(api::plan_head(box)));
   return text.append("}");
 }
 

@@ -28,6 +28,7 @@ enum class PathId : std::uint8_t {
   kHealth,
   kConfig,
   kFleet,
+  kPlan,
   kCount,
 };
 inline constexpr std::size_t kPathCount = static_cast<std::size_t>(PathId::kCount);

@@ -29,6 +29,8 @@ using Label = prometheus::ClientMetric::Label;
 using Labels = std::vector<Label>;
 
 constexpr double kNanosecond = 1e-9;
+constexpr double kGbit = 1e9;
+constexpr std::size_t kMostLoads = 64;  // a large cluster has thousands of links
 
 template <class N>
 double number(N value) noexcept {
@@ -268,6 +270,46 @@ void add_fleet(Sheet& sheet, const Snapshot& box) {
       [](const api::FleetStatus& f) { return number(f.leases_lost); });
 }
 
+// What has a load, the fullest first, no more than kMostLoads.
+std::vector<std::pair<std::string, double>> load_ratios(const api::PlanTopology& cluster) {
+  std::vector<std::pair<std::string, double>> all;
+  const auto add = [&](std::string name, double load, double rate) {
+    if (load > 0) all.emplace_back(std::move(name), rate > 0 ? load / rate : 1);
+  };
+  const auto name_at = [&](std::uint32_t at) {
+    return at < cluster.switches.size() ? cluster.switches[at].name : std::string("?");
+  };
+  for (const auto& box : cluster.boxes) add("box " + box.name, box.load, box.rate);
+  for (const auto& server : cluster.servers) add("server " + server.name, server.load, server.rate);
+  for (const auto& link : cluster.links)
+    add("link " + name_at(link.from) + " to " + name_at(link.to), link.load, link.rate);
+  std::ranges::stable_sort(all, std::greater(), &std::pair<std::string, double>::second);
+  all.resize(std::min(all.size(), kMostLoads));
+  return all;
+}
+
+// Absent where nothing is planned.
+void add_plans(Sheet& sheet, const Snapshot& box) {
+  static const api::PlanStatus kNone;
+  const api::PlanStatus& plans = box.plans ? *box.plans : kNone;
+  const auto of_jobs = [&](std::string_view name, std::string_view help, auto value_of) {
+    sheet.open(Type::Gauge, name, "job", help);
+    for (const api::PlannedJob& job : plans.jobs) {
+      if (job.report.why_not.empty()) sheet.add({{"job", job.report.name}}, value_of(job.report) * kGbit);
+    }
+  };
+  of_jobs("tally_plan_rate_bits", "Bits a second that every worker of the job can send by its plan; absent: it has none.",
+          [](const plan_report::JobReport& job) { return job.rate; });
+  of_jobs("tally_plan_bound_bits", "... that no plan exceeds.",
+          [](const plan_report::JobReport& job) { return job.bound; });
+  sheet.open(Type::Gauge, "tally_plan_load_ratio", "resource",
+             "What plans of all jobs put on a box, a server or a link between switches, of what it can take; of the 64 "
+             "fullest, and not of hosts' links.");
+  for (auto& [name, ratio] : load_ratios(plans.topology)) sheet.add({{"resource", std::move(name)}}, ratio);
+  sheet.open(Type::Counter, "tally_plan_changes_total", "why", "Plans that came into force, by what they were made for.");
+  for (const api::PlanStatus::Changes& one : plans.changes) sheet.add({{"why", one.why}}, number(one.count));
+}
+
 template <class Reasons, class Count>
 void add_drops(Sheet& sheet, const char* where, const Reasons& reasons, std::size_t first, Count count) {
   for (std::size_t i = first; i < reasons.size(); ++i)
@@ -395,6 +437,7 @@ Sheet sheet_of(const Snapshot& box, std::string_view version, const HttpCounts& 
   Sheet sheet;
   add_box(sheet, box, version);
   add_fleet(sheet, box);
+  add_plans(sheet, box);
   add_drops(sheet, box);
   add_jobs(sheet, box, jobs_by_name(box));
   add_ports(sheet, box);

@@ -116,13 +116,13 @@ Result<void> NativeLife::resize(std::uint32_t window, TimeNs now) {
   return {};
 }
 
-// Boxes that were left out may be in the next plan again: whether they are is the plan source's business.
-Result<void> NativeLife::replan(TimeNs now) {
+// Boxes that are taken back may be in the next plan again: whether they are is the plan source's business.
+Result<void> NativeLife::replan(TimeNs now, std::uint64_t take_back) {
   tick(now);
   if (phase_ == JobPhase::kDraining)
     return fail(ErrorCode::kInvalidArgument, "its members leave it, and need no other plan",
                 "job '" + config_.name + "'");
-  left_out_ = 0;
+  left_out_ &= ~take_back;
   touch();
   if (phase_ == JobPhase::kRunning) begin_reforming(now);
   if (offered()) make_offer(now);

@@ -26,7 +26,7 @@ Result<void> GuestLife::resize(std::uint32_t /*window*/, TimeNs /*now*/) {
               "job '" + config_.name + "'");
 }
 
-Result<void> GuestLife::replan(TimeNs /*now*/) {
+Result<void> GuestLife::replan(TimeNs /*now*/, std::uint64_t /*take_back*/) {
   return fail(ErrorCode::kInvalidArgument, "its plan is its home's, the box at " + home_text(),
               "job '" + config_.name + "'");
 }

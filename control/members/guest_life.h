@@ -60,7 +60,7 @@ class GuestLife final : public ResidentJob {
   void restart(TimeNs now);
   [[nodiscard]] Result<void> resize(std::uint32_t window, TimeNs now);  // fails: the home does
   [[nodiscard]] Result<void> change(const NativeConfig& wanted, TimeNs now) override;
-  [[nodiscard]] Result<void> replan(TimeNs now) override;  // fails: the home does
+  [[nodiscard]] Result<void> replan(TimeNs now, std::uint64_t take_back) override;  // fails: the home does
   void hand_over() override;
   [[nodiscard]] std::string nobody_joins_text() const { return {}; }  // they hear where to
   // Members hear that the epoch is forgotten, and are refused when they enlist again: the job goes on without

@@ -363,12 +363,13 @@ Result<void> MembershipEngine::abort(std::string_view name, std::string_view rea
   return done;
 }
 
-Result<void> MembershipEngine::replan(std::string_view name, TimeNs now) noexcept {
+Result<void> MembershipEngine::replan(std::string_view name, TimeNs now,
+                                      std::uint64_t take_back) noexcept {
   BoxState& box = state_->box;
   ResidentJob* const life = box.find_resident(name);
   if (life == nullptr && !box.names.contains(name)) return unknown_job(name);
   if (life == nullptr || !life->config().boxes) return of_one_box(name);
-  auto done = life->replan(now);
+  auto done = life->replan(now, take_back);
   state_->settle(now);
   return done;
 }

@@ -78,10 +78,12 @@ class MembershipEngine {
   [[nodiscard]] Result<void> abort(std::string_view name, std::string_view reason, TimeNs now) noexcept;
 
   // Of a job over several boxes whose home this is (docs/protocol_boxes.md): its plan is to be asked for anew, with
-  // all of its boxes; a box that members lost comes back in no other way. If it runs, in a new epoch of its
+  // those boxes again that members lost and of which take_back has the bit (by their place in `boxes`); a lost box comes
+  // back in no other way. If it runs, in a new epoch of its
   // generation. Fails on an unknown name, a job of this box alone, one whose home is another box, and one that
   // drains.
-  [[nodiscard]] Result<void> replan(std::string_view name, TimeNs now) noexcept;
+  [[nodiscard]] Result<void> replan(std::string_view name, TimeNs now,
+                                    std::uint64_t take_back = ~std::uint64_t{0}) noexcept;
   // The box of this address is the home from now on; the owner says so to all boxes of the job. If this box was it,
   // the members are called back, and hear where to go when they JOIN; if it is it now, it adopts the generation from
   // what they report, as after a restart. Fails on an unknown name, a job of this box alone, and an address that is

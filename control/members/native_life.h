@@ -50,7 +50,7 @@ class NativeLife final : public ResidentJob {
   // As MembershipEngine::resize says.
   [[nodiscard]] Result<void> resize(std::uint32_t window, TimeNs now);
   [[nodiscard]] Result<void> change(const NativeConfig& wanted, TimeNs now) override;
-  [[nodiscard]] Result<void> replan(TimeNs now) override;
+  [[nodiscard]] Result<void> replan(TimeNs now, std::uint64_t take_back) override;
   void hand_over() override;
   [[nodiscard]] std::string nobody_joins_text() const { return {}; }  // its workers do
   // Tells the members and holds nothing any more.

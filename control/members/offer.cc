@@ -157,11 +157,16 @@ void NativeLife::make_offer(TimeNs now) {
 std::shared_ptr<const NamedPlan> NativeLife::new_plan() {
   const BoxesConfig& boxes = *config_.boxes;
   const std::uint64_t all = members_of(static_cast<std::uint16_t>(boxes.addresses.size()));
+  std::vector<Ipv6> workers;
+  std::vector<Ipv6> servers;
+  for (const Rank r : ranks_) (is_server(r) ? servers : workers).push_back(member(r).binding.address);
   const PlanRequest request{.job = config_.name,
                             .world = config_.workers,
                             .servers = config_.external_servers(),
                             .addresses = boxes.addresses,
-                            .usable = all & ~left_out_};
+                            .usable = all & ~left_out_,
+                            .rank_addresses = workers,
+                            .server_addresses = servers};
   Plan plan = box_.options.plans(request);
   stand_in_ = !fits(plan, request);
   return NamedPlan::of(stand_in_ ? even_plan(request) : std::move(plan));

@@ -23,6 +23,9 @@ struct PlanRequest {
   std::uint8_t servers = 1;           // 1..kMaxServers
   std::span<const Ipv6> addresses{};  // the job's boxes, 1..kMaxPlanBoxes
   std::uint64_t usable = 0;           // a bit for each of them that the plan may have; at least one
+  // Where its members' JOINs came from: by rank, and servers by index.
+  std::span<const Ipv6> rank_addresses{};
+  std::span<const Ipv6> server_addresses{};
 };
 
 // Called by the owner of the membership, in the middle of its work: it must not wait for anything, nor call

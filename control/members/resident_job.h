@@ -196,7 +196,7 @@ class ResidentJob {
   [[nodiscard]] virtual Result<void> give_up(std::string_view said, TimeNs now) = 0;
   // As MembershipEngine::change and replan say.
   [[nodiscard]] virtual Result<void> change(const NativeConfig& wanted, TimeNs now) = 0;
-  [[nodiscard]] virtual Result<void> replan(TimeNs now) = 0;
+  [[nodiscard]] virtual Result<void> replan(TimeNs now, std::uint64_t take_back) = 0;
   // Another box is the home: of the two, this one is neither.
   void follow(BoxIndex home);
   // This box is the home, or no longer: who is in it is told so, and it holds nothing any more.

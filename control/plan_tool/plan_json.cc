@@ -1,12 +1,8 @@
-#include <cmath>
-
+#include "plan_report/report_json.h"
 #include "plan_tool/answers.h"
 
 namespace tally::plan_tool {
 namespace {
-
-using planner::kNone;
-using planner::Resource;
 
 // Of what is written here; a key may be added without another number.
 constexpr int kFormat = 1;
@@ -27,54 +23,12 @@ Json head(const Shown& shown) {
             {"results", c.results == planner::Results::kCounted ? "counted" : "ignored"}}}};
 }
 
-Json loads_json(const PlannedCluster& planned, const planner::Rates& loads) {
-  Json out = Json::array();
-  for (Resource r = 0; r < loads.size(); ++r) {
-    if (loads[r] > 0)
-      out.push_back({{"resource", planned.topology.name_of(r)},
-                     {"load_gbps", loads[r]},
-                     {"capacity_gbps", planned.capacity[r]}});
-  }
-  return out;
-}
-
 Json rate_or_null(double rate) { return rate > 0 ? Json(rate) : Json(nullptr); }
-
-Json job_json(const PlannedCluster& planned, const PlannedJob& job) {
-  const planner::Job& asked = job.job->plan;
-  Json out{{"name", asked.name},
-           {"workers", asked.workers.size()},
-           {"racks", job.racks},
-           {"servers", asked.servers.size()},
-           {"gradient_bytes", job.job->gradient > 0 ? Json(job.job->gradient) : Json(nullptr)},
-           {"rate_gbps", rate_or_null(job.rate())}};
-  if (!job.plan) {
-    out["error"] = job.plan.error().what;
-    return out;
-  }
-  const planner::Plan& plan = *job.plan;
-  out["step_seconds"] =
-      job.job->gradient > 0 ? Json(static_cast<double>(job.job->gradient) * 8e-9 / plan.rate) : Json(nullptr);
-  out["full"] = plan.binding == kNone ? Json(nullptr) : Json(planned.topology.name_of(planned.full(job)));
-  out["bound_gbps"] = plan.bound;
-  out["form"] = planner::name_of(plan.form);
-  if (!job.compared.empty()) {
-    out["without_gbps"] = Json::object();
-    for (const Compared& one : job.compared)
-      out["without_gbps"][one.name] = one.rate ? Json(*one.rate) : Json(nullptr);
-  }
-  if (job.ring > 0) {
-    out["ring_gbps"] = job.ring;
-    out["ring_is_faster"] = job.ring_is_faster();
-  }
-  out["loads"] = loads_json(planned, plan.loads);
-  return out;
-}
 
 Json jobs_json(const Shown& shown, const PlannedCluster& planned) {
   Json out = Json::array();
   for (const PlannedJob& job : planned.jobs) {
-    if (shown.job.empty() || job.job->plan.name == shown.job) out.push_back(job_json(planned, job));
+    if (shown.job.empty() || job.job->plan.name == shown.job) out.push_back(plan_report::to_json(planned.report(job), true));
   }
   return out;
 }
@@ -85,7 +39,7 @@ Json show_json(const Shown& shown, const PlannedCluster& planned) {
   Json out = head(shown);
   out["total_gbps"] = planned.total();
   out["jobs"] = jobs_json(shown, planned);
-  out["loads"] = loads_json(planned, planned.loads);
+  out["loads"] = plan_report::loads_json(planned.all_loads());
   return out;
 }
 

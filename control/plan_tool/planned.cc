@@ -8,6 +8,7 @@
 
 #include "planner/baselines.h"
 #include "planner/closed_form.h"
+#include "planner/explanation.h"
 
 namespace tally::plan_tool {
 namespace {
@@ -86,15 +87,6 @@ std::vector<Result<Plan>> fitting_plans(const cluster::Cluster& cluster, const N
   }
 }
 
-std::vector<Compared> compared(const planner::Baselines& b) {
-  return {{"no_aggregation", "no aggregation", b.no_aggregation},
-          {"own_rack_greedy", "boxes of own racks, each as full as it gets (ATP)", b.own_rack_greedy},
-          {"own_rack", "boxes of own racks, at best", b.own_rack},
-          {"own_or_server_rack", "boxes of own racks and the servers', at best", b.own_or_server_rack},
-          {"equal_split", "equal parts to all servers, at best", b.equal_split},
-          {"independent", "every worker draws its boxes, as published (InArt)", b.independent}};
-}
-
 }  // namespace
 
 double PlannedCluster::total() const {
@@ -103,20 +95,17 @@ double PlannedCluster::total() const {
   });
 }
 
-int PlannedCluster::order_of(planner::Resource resource) const {
-  const std::size_t hosts = 2 * topology.hosts().size();  // their links come first
-  if (resource < hosts) return 3;
-  if (resource < topology.links().size()) return 2;
-  return resource < topology.links().size() + topology.boxes().size() ? 0 : 1;
+std::vector<plan_report::Load> PlannedCluster::all_loads() const {
+  return planner::loads_of(topology, loads, capacity, loads);
 }
 
-planner::Resource PlannedCluster::full(const PlannedJob& job) const {
-  planner::Resource out = job.plan->binding;
-  if (out == planner::kNone) return out;
-  for (planner::Resource r = 0; r < loads.size(); ++r) {
-    const bool is_full = job.plan->loads[r] > 0 && loads[r] * kFits >= capacity[r];
-    if (is_full && order_of(r) < order_of(out)) out = r;
-  }
+plan_report::JobReport PlannedCluster::report(const PlannedJob& job) const {
+  const planner::Job& asked = job.job->plan;
+  plan_report::JobReport out =
+      job.plan ? planner::explain(topology, asked, *job.plan, capacity, loads, job.baselines)
+               : planner::explain_none(topology, asked, job.plan.error().what);
+  out.gradient = job.job->gradient;
+  out.ring = job.ring;
   return out;
 }
 
@@ -131,9 +120,6 @@ PlannedCluster plan_all(const cluster::Cluster& cluster, planner::Effort effort,
   for (std::size_t j = 0; j < plans.size(); ++j) {
     PlannedJob& job = out.jobs.emplace_back();
     job.job = &cluster.jobs[j];
-    std::set<Index> racks;
-    for (const Index host : job.job->plan.workers) racks.insert(cluster.hosts[host].at);
-    job.racks = racks.size();
     job.plan = std::move(plans[j]);
     for (Index r = 0; job.plan && r < out.loads.size(); ++r) out.loads[r] += job.plan->loads[r];
   }
@@ -145,7 +131,7 @@ PlannedCluster plan_all(const cluster::Cluster& cluster, planner::Effort effort,
     job.ring = planner::ring_rate(network, job.job->plan, left);
     if (compare != Compare::kAll || !job.plan) continue;
     if (const auto found = planner::baselines_of(network, job.job->plan, left, *job.plan, options); found)
-      job.compared = compared(*found);
+      job.baselines = *found;
   }
   return out;
 }

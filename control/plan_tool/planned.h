@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "cluster/cluster.h"
+#include "plan_report/report.h"
+#include "planner/baselines.h"
 #include "planner/jobs.h"
 #include "tally/error.h"
 
@@ -15,24 +17,13 @@ namespace tally::plan_tool {
 
 using planner::Index;
 
-// A way to do without the plan, for comparison.
-struct Compared {
-  const char* name = "";   // for programs
-  const char* title = "";  // for people
-  std::optional<double>
-      rate{};  // Gbit/s of every worker; empty: it does not apply, or is too large to reckon
-};
-
 struct PlannedJob {
   const cluster::Cluster::Job* job = nullptr;
-  std::size_t racks = 0;  // with workers of it
   Result<planner::Plan> plan{};
-  std::vector<Compared> compared{};
+  std::optional<planner::Baselines> baselines{};
   double ring = 0;  // Gbit/s of every worker around a ring, without boxes and servers; 0: not reckoned
 
   [[nodiscard]] double rate() const { return plan ? plan->rate : 0; }
-  // A ring needs no box, so it is worth a word where it is faster.
-  [[nodiscard]] bool ring_is_faster() const { return ring > rate(); }
 };
 
 struct PlannedCluster {
@@ -44,11 +35,9 @@ struct PlannedCluster {
 
   // Gbit/s of gradients: of all workers of all jobs.
   [[nodiscard]] double total() const;
-  // Boxes before servers, those before links between switches, hosts' links last: what is worth telling of two that
-  // are as full.
-  [[nodiscard]] int order_of(planner::Resource resource) const;
-  // What limits a job that has a plan, kNone: its demand; of several that are full alike the one worth telling.
-  [[nodiscard]] planner::Resource full(const PlannedJob& job) const;
+  // Of what has a load of any job, the fullest first.
+  [[nodiscard]] std::vector<plan_report::Load> all_loads() const;
+  [[nodiscard]] plan_report::JobReport report(const PlannedJob& job) const;
 };
 
 // What else is reckoned of each job, beside the same other jobs: what it would have around a ring; and by all of the

@@ -68,6 +68,8 @@ double upper_bound(const Topology& topology, const Party& party, const Rates& ca
 
 double upper_bound(const Topology& topology, const Party& party, const Rates& capacity, double boxes) {
   if (party.servers.empty()) return std::min(party.slowest, boxes / party.workers);
+  if (party.through_boxes)
+    return std::min({party.slowest, ingress_of_all(topology, party, capacity), boxes / party.workers});
   // All that a server cannot take as single streams must be merged first, and a box saves it at most W - 1 of W
   // streams: the root f of sum over servers max(0, W x_s f - B_s) = (W - 1) boxes / W. The left side is convex and
   // grows from where the first server is full: servers by the rate at which they are.
@@ -97,6 +99,15 @@ double upper_bound(const Topology& topology, const Party& party, const Rates& ca
 
 double rack_local_rate(const Topology& topology, const Party& party, const Rates& capacity) {
   if (party.servers.empty()) return 0;
+  if (party.through_boxes) {
+    double rate = std::min(party.slowest, ingress_of_all(topology, party, capacity) /
+                                              static_cast<double>(party.racks.size()));
+    for (const Party::Rack& rack : party.racks)
+      rate = std::min(rate, rack.box == kNone
+                                ? 0
+                                : box_rate(topology, party, capacity, rack.box) / rack.workers);
+    return rate;
+  }
   std::vector<RackOfBox> racks;
   for (const Party::Rack& rack : party.racks)
     racks.push_back({rack.workers, rack.box == kNone ? 0 : box_rate(topology, party, capacity, rack.box)});

@@ -1,34 +1,27 @@
 #pragma once
-// Why a plan is as it is, for people and programs that ask: rate, what binds, how full everything is, what others do.
+// Why a plan is as it is, for people and programs that ask: rate, what is full, how full everything is, what others do.
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "plan_report/report.h"
 #include "planner/baselines.h"
 
 namespace tally::planner {
 
-struct ResourceLoad {
-  Resource resource = 0;
-  std::string name;
-  double load = 0;  // Gbit/s of this job
-  double room = 0;  // Gbit/s that it could have there
+// all_loads: of all jobs, this one too. capacity: what each resource can take of them together; of a box what its slot
+// memory carries, if that is less. baselines: beside the same other jobs; empty: nothing is compared.
+[[nodiscard]] plan_report::JobReport explain(const Topology& topology, const Job& job, const Plan& plan,
+                                             const Rates& capacity, const Rates& all_loads,
+                                             const std::optional<Baselines>& baselines);
+// A job that has no plan.
+[[nodiscard]] plan_report::JobReport explain_none(const Topology& topology, const Job& job, std::string why);
 
-  [[nodiscard]] double share() const noexcept { return room > 0 ? load / room : 0; }
-};
+// Of what has a load, the fullest first.
+[[nodiscard]] std::vector<plan_report::Load> loads_of(const Topology& topology, const Rates& loads,
+                                                      const Rates& capacity, const Rates& all_loads);
 
-struct Explanation {
-  std::string job;
-  std::string form;                   // "any box", "product form" ...
-  double rate = 0;                    // Gbit/s of every worker
-  double promised = 0;                // Gbit/s before the split was rounded to chunk groups
-  std::string binding;                // what is full: "server ps1"; "the job's demand"
-  std::vector<ResourceLoad> loads{};  // of what the job uses, the fullest first
-  Baselines baselines{};
-  std::string advice{};  // "a ring would be faster: 12.9 against 12.5 Gbit/s"; empty if it would not
-};
-
-[[nodiscard]] Explanation explain(const Topology& topology, const Plan& plan, const Rates& capacity,
-                                  const Baselines& baselines);
+[[nodiscard]] plan_report::Kind kind_of(const Topology& topology, Resource resource) noexcept;
 
 }  // namespace tally::planner

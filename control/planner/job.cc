@@ -70,10 +70,22 @@ Result<Party> party_of(const Topology& topology, const Job& job, const Rates& ca
   };
   if (beyond(job.workers, topology.hosts().size()) || beyond(job.servers, topology.servers().size()))
     return fail(ErrorCode::kInvalidArgument, "there is no such host or server", job.name);
+  if (std::any_of(job.boxes.begin(), job.boxes.end(),
+                  [&](const Job::Use& use) { return use.box >= topology.boxes().size(); }))
+    return fail(ErrorCode::kInvalidArgument, "there is no such box", job.name);
   const auto shares = shares_of(topology, job, capacity);
   if (!shares) return tl::unexpected<Error>(shares.error());
 
   Party party;
+  party.through_boxes = job.through_boxes && !job.servers.empty();
+  if (!job.boxes.empty()) party.box_limits.assign(topology.boxes().size(), 0);
+  for (const Job::Use& use : job.boxes) party.box_limits[use.box] = use.most;
+  const auto own_box = [&](Index at) {
+    if (job.boxes.empty()) return topology.box_at(at);
+    const auto own = std::find_if(job.boxes.begin(), job.boxes.end(),
+                                  [&](const Job::Use& use) { return topology.boxes()[use.box].at == at; });
+    return own == job.boxes.end() ? kNone : own->box;
+  };
   party.demand = job.demand;
   party.slowest = job.demand;
   std::map<Index, double> hosts;
@@ -83,7 +95,7 @@ Result<Party> party_of(const Topology& topology, const Job& job, const Rates& ca
     ++racks[topology.hosts()[host].rack];
   }
   party.hosts.assign(hosts.begin(), hosts.end());
-  for (const auto& [at, workers] : racks) party.racks.push_back({at, workers, topology.box_at(at)});
+  for (const auto& [at, workers] : racks) party.racks.push_back({at, workers, own_box(at)});
   for (const auto& [host, workers] : hosts)
     party.slowest = std::min(party.slowest, capacity[topology.hosts()[host].up] / workers);
   party.workers = static_cast<double>(job.workers.size());

@@ -20,6 +20,14 @@ struct Job {
   // Of the servers, frozen for the job's life, in whole chunk groups; empty: by what they can merge.
   std::vector<double> shares{};
   double demand = std::numeric_limits<double>::infinity();  // more than this a worker never sends, Gbit/s
+  struct Use {
+    Index box = kNone;
+    double most = std::numeric_limits<double>::infinity();  // Gbit/s of the job that it takes in
+  };
+  std::vector<Use> boxes{};  // that it may use; empty: all there are
+  // What no box merges reaches the servers through a box all the same, as tallyd's does: it would load that box no
+  // less than what is merged, so everything is merged.
+  bool through_boxes = false;
 };
 
 // A chunk is of group `chunk mod kGroups`.
@@ -47,8 +55,10 @@ struct Party {
   double workers = 0;
   double demand = 0;   // Gbit/s, the job's
   double slowest = 0;  // Gbit/s: what the demand and the narrowest host link let every worker send
-  // How many Gbit/s of the job each box can take at most, for want of slots; empty: no such limit.
+  // How many Gbit/s of the job each box can take at most, for want of slots or because it is not the job's; empty: no
+  // such limit.
   std::vector<double> box_limits{};
+  bool through_boxes = false;  // with servers
 };
 
 // Fails for a job without workers, with numbers that do not exist or with shares that do not fit its servers.

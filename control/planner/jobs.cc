@@ -37,7 +37,7 @@ Result<Plan> make_admitted_plan(const Network& network, const Job& job, const Ra
   if (!party) return tl::unexpected<Error>(party.error());
   constexpr double kNoLimit = std::numeric_limits<double>::infinity();
   std::vector<Given> given(topology.boxes().size());
-  party->box_limits.assign(given.size(), kNoLimit);
+  if (party->box_limits.empty()) party->box_limits.assign(given.size(), kNoLimit);
   for (int again = 0;; ++again) {
     auto plan = make_plan(network, job.name, *party, capacity, options);
     if (!plan) return plan;
@@ -82,7 +82,8 @@ Result<Plan> make_admitted_plan(const Network& network, const Job& job, const Ra
 
 namespace {
 
-// Which resources a job alone may use are its hosts' links and its servers; boxes and links between switches anybody.
+// Which resources a job alone may use are its hosts' links, its servers, and its boxes if it names them; links between
+// switches anybody.
 std::vector<bool> usable_by(const Topology& topology, const Job& job) {
   std::vector<bool> usable(topology.resources(), true);
   for (const Host& host : topology.hosts()) {
@@ -95,6 +96,9 @@ std::vector<bool> usable_by(const Topology& topology, const Job& job) {
     usable[topology.link(host.up)] = true;
     usable[topology.link(host.down)] = true;
   };
+  for (Index b = 0; b < topology.boxes().size() && !job.boxes.empty(); ++b)
+    usable[topology.box(b)] = std::any_of(job.boxes.begin(), job.boxes.end(),
+                                          [b](const Job::Use& use) { return use.box == b; });
   for (const Index host : job.workers) {
     if (host < topology.hosts().size()) use_host(host);
   }

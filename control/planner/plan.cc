@@ -92,7 +92,8 @@ class Maker {
 Result<Split> solve_product(const Network& network, const Party& party, const Rates& capacity) {
   std::vector<Index> boxes = usable_boxes(network, party, capacity);
   constexpr std::size_t kMostShared = kBoxesOfWorker - 1;  // and the own rack's
-  if (product_form_columns(network, party, boxes) > kColumnsAtOnce)
+  // Trees leave parts of the rest to no box.
+  if (!party.through_boxes && product_form_columns(network, party, boxes) > kColumnsAtOnce)
     return product_form_by_trees(network, party, capacity, boxes, kMostShared);
   auto split = product_form(network, party, capacity, boxes);
   if (!split) return split;
@@ -124,9 +125,13 @@ Result<Plan> make_plan(const Network& network, const std::string& job, const Par
   const auto consider = [&](Plan plan) {
     if (plan.rate > best.rate) best = std::move(plan);
   };
-  if (!party.servers.empty())
-    consider(maker.rounded(Form::kOwnRacks, closed_form_split(network, party, capacity, true)));
-  Plan any_box = maker.rounded(Form::kAnyBox, closed_form_split(network, party, capacity, false));
+  if (!party.servers.empty()) {
+    Split own_racks = closed_form_split(network, party, capacity, true);
+    if (own_racks.rate > 0) consider(maker.rounded(Form::kOwnRacks, std::move(own_racks)));
+  }
+  Plan any_box;
+  if (Split split = closed_form_split(network, party, capacity, false); split.rate > 0)
+    any_box = maker.rounded(Form::kAnyBox, std::move(split));
   consider(any_box);
   const double reachable = any_box.promised;  // the bound, if workers could speak to so many boxes only
   const auto mend_any_box = [&] {

@@ -185,7 +185,9 @@ class Repair {
       for (std::size_t b = 0; b < boxes; ++b)
         sum_[b * servers_ + s] = cost(model_.to_server(switch_of(static_cast<std::uint8_t>(b)), s));
       for (std::size_t r = 0; r < party_.racks.size(); ++r)
-        direct_[r * servers_ + s] = party_.racks[r].workers * cost(model_.to_server(party_.racks[r].at, s));
+        direct_[r * servers_ + s] = party_.through_boxes
+                                        ? kInfinity
+                                        : party_.racks[r].workers * cost(model_.to_server(party_.racks[r].at, s));
     }
   }
   [[nodiscard]] double to_box(std::size_t rack, std::uint8_t box) const {
@@ -198,7 +200,8 @@ class Repair {
     return direct_[rack * servers_ + server];
   }
   [[nodiscard]] double merged_at_home(std::size_t rack, std::size_t server) const {
-    const bool worth = own_[rack] != Entry::kNoBox && party_.racks[rack].workers > 1;
+    const bool worth =
+        own_[rack] != Entry::kNoBox && (party_.racks[rack].workers > 1 || party_.through_boxes);
     return worth ? to_box(rack, own_[rack]) + sum(own_[rack], server) : kInfinity;
   }
 

@@ -161,18 +161,23 @@ Result<Split> product_form(const Network& network, const Party& party, const Rat
   std::vector<std::pair<Index, Column>> shared;  // boxes that all racks use for one part
   shared.reserve(boxes.size());
   for (const Index box : boxes) shared.emplace_back(box, program.add_column(1));
+  // Whether a rack's own box may have part of the rest, and must have all of it.
+  const auto has_own = [&](const Party::Rack& rack) {
+    return rack.box != kNone && (rack.workers > 1 || party.through_boxes) &&
+           box_rate(topology, party, capacity, rack.box) > 0;
+  };
   const bool with_rest = !party.servers.empty() &&
                          std::all_of(party.racks.begin(), party.racks.end(), [&](const Party::Rack& rack) {
-                           return reaches_servers(network, party, rack.at);
+                           return reaches_servers(network, party, rack.at) &&
+                                  (!party.through_boxes || has_own(rack));
                          });
   const Column rest = with_rest ? program.add_column(1) : 0;
   std::vector<std::optional<Column>> own(party.racks.size());  // of the rest, what the rack's own box merges
   for (std::size_t r = 0; with_rest && r < own.size(); ++r) {
     const Party::Rack& rack = party.racks[r];
-    if (rack.box == kNone || rack.workers < 2 || !(box_rate(topology, party, capacity, rack.box) > 0))
-      continue;
+    if (!has_own(rack)) continue;
     own[r] = program.add_column(0);
-    const Row part = program.at_most(0);
+    const Row part = party.through_boxes ? program.equal_to(0) : program.at_most(0);
     program.add(part, *own[r], 1);
     program.add(part, rest, -1);
     net.load_box(rack.box, {*own[r], rack.workers});
@@ -235,7 +240,8 @@ Split closed_form_split(const Network& network, const Party& party, const Rates&
     split.rest = 1;
     for (std::size_t r = 0; r < party.racks.size(); ++r) {
       const Party::Rack& rack = party.racks[r];
-      if (rack.box == kNone || rack.workers < 2 || !(split.rate > 0)) continue;
+      if (rack.box == kNone || !(split.rate > 0)) continue;
+      if (rack.workers < 2 && !party.through_boxes) continue;
       const double rate = box_rate(topology, party, capacity, rack.box);
       split.own[r] = std::min(1.0, rate / (rack.workers * split.rate));
     }
@@ -255,7 +261,8 @@ Split closed_form_split(const Network& network, const Party& party, const Rates&
   split.rate = upper_bound(topology, party, capacity, rates);
   // Boxes as full as they get, and each as full as the others.
   const double merged = split.shared.empty()    ? 0
-                        : party.servers.empty() ? 1
+                        : party.servers.empty() || party.through_boxes
+                            ? 1
                                                 : std::min(1.0, rates / (party.workers * split.rate));
   for (Part& part : split.shared) part.amount *= merged / rates;
   split.rest = 1 - merged;
@@ -285,7 +292,7 @@ Result<Split> full_form(const Network& network, const Party& party, const Rates&
     for (std::size_t r = 0; r < party.racks.size(); ++r) {
       whole.push_back(program.equal_to(0));
       program.add(whole[r], rate, -server.share);
-      if (!net.reaches(party.racks[r].at, server.at)) continue;
+      if (party.through_boxes || !net.reaches(party.racks[r].at, server.at)) continue;
       const Column direct = program.add_column(0);
       program.add(whole[r], direct, 1);
       const Term term{direct, party.racks[r].workers};

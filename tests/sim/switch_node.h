@@ -32,6 +32,8 @@ struct SwitchOptions {
   std::uint16_t shared_elements = 0;  // values of such an entry
   std::uint32_t server_lines = 0;     // memory of each core's embedded server
   bool staged = false;
+  bool watched =
+      true;  // false: without SharedWatch, which looks at every entry after every packet (benchmarks)
   std::vector<members::NativeConfig> jobs;
   members::PlanSource plans = members::even_plan;  // of jobs over several boxes
 };
@@ -102,6 +104,7 @@ class SwitchNode {
   void check_core(std::size_t core, const char* after, const std::optional<Arrival>& arrival = {});
   void sweep(std::size_t core);
   void sweep_later(std::size_t core);
+  [[nodiscard]] std::uint32_t filling(std::size_t core) const;
   [[nodiscard]] bool has_to_sweep(std::size_t core) const;
   [[nodiscard]] std::uint32_t late_entries(std::size_t core) const;  // of jobs with stragglers that wait
   void rebalance();

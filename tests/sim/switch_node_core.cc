@@ -119,6 +119,10 @@ void SwitchNode::drain_events(AnyPipeline& pipeline) {
 void SwitchNode::check_core(std::size_t core, const char* after, const std::optional<Arrival>& arrival) {
   Core& c = cores_[core];
   if (c.table == nullptr) return;
+  if (!options_.watched) {
+    if (has_to_sweep(core)) sweep_later(core);
+    return;
+  }
   const auto alarm = [&](const std::string& what) { alarm_(what + " after " + after); };
   c.watch.look(*c.pipeline, *c.table, arrival, alarm);
   std::visit(
@@ -143,10 +147,14 @@ void SwitchNode::check_core(std::size_t core, const char* after, const std::opti
   if (has_to_sweep(core)) sweep_later(core);
 }
 
+std::uint32_t SwitchNode::filling(std::size_t core) const {
+  return std::visit([](const auto& p) { return p.shared().filling(); }, *cores_[core].pipeline);
+}
+
 bool SwitchNode::has_to_sweep(std::size_t core) const {
   const bool states =
       std::visit([](const auto& p) { return p.server().incomplete != 0; }, *cores_[core].pipeline);
-  return states || cores_[core].watch.filling() != 0 || late_entries(core) != 0;
+  return states || filling(core) != 0 || late_entries(core) != 0;
 }
 
 std::uint32_t SwitchNode::late_entries(std::size_t core) const {
@@ -186,7 +194,7 @@ void SwitchNode::sweep(std::size_t core) {
 void SwitchNode::sweep_later(std::size_t core) {
   if (cores_[core].sweeps) return;
   cores_[core].sweeps = true;
-  const bool fills = cores_[core].watch.filling() != 0 || late_entries(core) != 0;
+  const bool fills = filling(core) != 0 || late_entries(core) != 0;
   const TimeNs pause = fills ? kSweepEvery : 100 * kSweepEvery;  // states age slowly
   schedule_.after(pause, [this, core, life = life_] {
     if (life != life_) return;

@@ -1,4 +1,6 @@
 """Jobs over several boxes, over the kernel's links: docs/protocol_boxes.md with real processes."""
+import pathlib
+
 from box import Job
 from counters import call
 from lab import case
@@ -66,6 +68,58 @@ def boxes_one_is_lost(lab):
     boxes.wait_for_state(1, "planned")
     expect_progress(workers)
     wait_until("its part", lambda: contributions(boxes.boxes[1], boxes.job) > 0, 30)
+    end(boxes, workers)
+
+
+def cluster_of(boxes):
+    """Two racks: half of the workers, a server and a box in each, on an uplink as narrow as one worker."""
+    half = boxes.job.workers // 2
+    racks = [boxes.hosts[:half], boxes.hosts[half:2 * half]]
+    lines = [f"leaf_spine: {{racks: 2, spines: 1, hosts: {half}, nic: 10M, uplink: 10M}}", "places:"]
+    for number, rack in enumerate(racks):
+        members = [host.ipv4 for host in (*rack, boxes.hosts[2 * half + number])]
+        lines += [f"  - {{rack: rack{number + 1}, addresses: {address}/32}}" for address in members]
+    addresses = ", ".join(boxes.job.boxes)
+    return "\n".join(lines + [f"boxes: [{{at: racks, rate: {10 * half}M, address: [{addresses}]}}]",
+                              "servers: [{name: 'ps[1-2]', rack: 'rack[1-2]', nic: 10M}]\n"])
+
+
+def plans_of(box, cause):
+    """Lines of the log: the plans that it had for this."""
+    return [line for line in box.daemon.complained().splitlines() if f"plan ({cause}" in line]
+
+
+@case()
+def boxes_follow_the_planner(lab):
+    """Racks use their own boxes. A link is halved, a box is killed and comes back: each time another plan, and no sum is wrong."""
+    boxes = SeveralBoxes(lab, make_job(workers=4))
+    cluster = pathlib.Path(lab.directory, "cluster.yaml")
+    cluster.write_text(cluster_of(boxes))
+    boxes.home.more_yaml = f"planner: {{cluster: {cluster}}}\n"
+    boxes.start()
+    workers = start_endless(boxes)
+    home = boxes.home
+
+    def wait_for(cause, count=1):
+        wait_until(f"a plan ({cause})", lambda: len(plans_of(home, cause)) >= count, 60)
+        print(plans_of(home, cause)[-1])
+
+    wait_for("first")
+    assert "own racks" in plans_of(home, "first")[0], plans_of(home, "first")
+    expect_progress(workers)
+    counts = [contributions(box, boxes.job) for box in boxes.boxes]
+    assert min(counts) > 0.3 * sum(counts), counts
+    call(home.control, "plan.rate", resource="box rack1", rate="5M")
+    wait_for("drift")
+    expect_progress(workers)
+    assert "box rack1" in plans_of(home, "drift")[0]
+    boxes.boxes[1].kill()
+    wait_for("lost")
+    expect_progress(workers)
+    boxes.boxes[1].start()
+    wait_for("returned")
+    boxes.wait_for_state(1, "planned")
+    expect_progress(workers)
     end(boxes, workers)
 
 

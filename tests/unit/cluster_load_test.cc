@@ -57,6 +57,53 @@ Closed closed_forms(const Cluster& cluster) {
           planner::upper_bound(topology, *party, all)};
 }
 
+std::vector<std::string> places_of(const Cluster& cluster) {
+  std::vector<std::string> out;
+  for (const Cluster::Place& place : cluster.places)
+    out.push_back(cluster.switches[place.rack].name + " " + network_text(place.network));
+  return out;
+}
+
+TEST(ClusterAddresses, OfRacksAreNetworksOneForEach) {
+  const Cluster cluster = read(
+      "switches: spine1\n"
+      "racks:\n"
+      "  - {name: \"rack[1-2]\", hosts: 2, nic: 10G, uplink: 10G, addresses: \"10.0.[1-2].0/24\"}\n"
+      "  - {name: rack3, hosts: 1, nic: 10G, uplink: 10G}\n"
+      "places:\n"
+      "  - {rack: \"rack[1-2]\", addresses: [\"fd00:1::/64\", \"fd00:2::/64\"]}\n"
+      "  - {rack: rack3, addresses: 192.168.3.7/32}\n");
+  EXPECT_THAT(places_of(cluster), ElementsAre("rack1 10.0.1.0/24", "rack2 10.0.2.0/24", "rack3 192.168.3.7/32",
+                                              "rack1 fd00:1::/64", "rack2 fd00:2::/64"));
+}
+
+TEST(ClusterAddresses, OfGeneratedRacksStandInPlaces) {
+  const Cluster cluster = read(
+      "leaf_spine: {racks: 4, spines: 1, hosts: 2, nic: 10G, uplink: 10G}\n"
+      "places: [{rack: \"rack[1-4]\", addresses: \"10.0.[1-4].0/24\"}]\n"
+      "boxes:\n"
+      "  - {at: \"rack[1-4]\", rate: 10G, address: \"10.9.[1-4].1\"}\n"
+      "  - {at: spine1, rate: 10G}\n"
+      "servers:\n"
+      "  - {name: \"ps[1-2]\", rack: \"rack[1-2]\", nic: 10G, address: [10.0.1.9, 10.0.1.1]}\n");
+  EXPECT_THAT(places_of(cluster), SizeIs(4));
+  ASSERT_THAT(cluster.boxes, SizeIs(5));
+  EXPECT_EQ(cluster.boxes[3].address, mapped({10, 9, 4, 1}));
+  EXPECT_EQ(cluster.boxes[4].address, std::nullopt);
+  EXPECT_EQ(cluster.servers[1].address, mapped({10, 0, 1, 1}));
+}
+
+TEST(ClusterAddresses, ANetworkHasWhatBeginsAsItDoes) {
+  const auto networks = parse_networks("10.0.[1-2].128/25");
+  ASSERT_TRUE(networks.has_value());
+  ASSERT_THAT(*networks, SizeIs(2));
+  EXPECT_TRUE((*networks)[0].contains(mapped({10, 0, 1, 128})));
+  EXPECT_TRUE((*networks)[0].contains(mapped({10, 0, 1, 255})));
+  EXPECT_FALSE((*networks)[0].contains(mapped({10, 0, 1, 127})));
+  EXPECT_FALSE((*networks)[0].contains(mapped({10, 0, 2, 200})));
+  EXPECT_FALSE((*networks)[0].contains(Ipv6{0xfd}));
+}
+
 TEST(ClusterExamples, FourRacksGiveTheKnownRates) {
   const Cluster cluster = example("leaf-spine");
   EXPECT_THAT(cluster.switches, SizeIs(6));

@@ -1,5 +1,5 @@
 tally_test(control_api_test PURE
-  SOURCES control_api_methods_test.cc control_api_request_test.cc control_api_results_test.cc
+  SOURCES control_api_methods_test.cc control_api_plan_test.cc control_api_request_test.cc control_api_results_test.cc
   LABEL unit LINK tally_control_api)
 target_compile_definitions(control_api_test PRIVATE
   TALLY_DROPS_PAGE="${PROJECT_SOURCE_DIR}/docs/drops.md" TALLY_CTL_PAGE="${PROJECT_SOURCE_DIR}/docs/tallyctl.md")

@@ -42,7 +42,7 @@ std::string good_parameters(const api::Method& method) {
     else if (p.type == api::Parameter::Type::kWord)
       all[name] = p.words.front();
     else
-      all[name] = "text";
+      all[name] = name == "rate" ? "25G" : "text";
   }
   for (const std::string& key : method.keys) all[key] = "some";
   return all.dump();
@@ -168,7 +168,7 @@ TEST(ControlMethods, EveryChangeTakesIfRevisionAndEveryAnswerHasOne) {
 
 // It may be made over many turns, in which the box changes: its rows are of the moment when it began.
 TEST(ControlMethods, ALongAnswerHasTheRevisionOfItsRows) {
-  for (const char* const method : {"job.list", "slot.show", "drop.list", "stats.get"}) {
+  for (const char* const method : {"job.list", "slot.show", "drop.list", "plan.show", "stats.get"}) {
     NotedBox box;
     api::Reply reply = api::answer(request(method), kReader, box, "");
     box.now.revision = 8;

@@ -3,6 +3,7 @@
 // change.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -117,6 +118,11 @@ struct NotedBox : api::Box {
   }
   Result<void> replan(const std::string& job) override {
     notes.push_back("replan " + job);
+    if (!refusal.empty()) return fail(ErrorCode::kInvalidArgument, refusal);
+    return {};
+  }
+  Result<void> set_plan_rate(const std::string& resource, std::optional<double> gbps) override {
+    notes.push_back(resource + " has " + (gbps ? std::to_string(*gbps) : "the file's"));
     if (!refusal.empty()) return fail(ErrorCode::kInvalidArgument, refusal);
     return {};
   }

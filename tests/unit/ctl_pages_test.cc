@@ -1,11 +1,14 @@
 // Answers as people see them, also those of another version or of no tallyd at all.
 
+#include <memory>
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "api/long_answer.h"
 #include "client/connection.h"
+#include "control_api_plan_scene.h"
 #include "ctl/pages.h"
 
 namespace tally::ctl_test {
@@ -77,6 +80,56 @@ TEST(CtlPages, AFleetSaysSinceWhenEtcdIsGone) {
             "the box is in no fleet: its configuration has no fleet.endpoints\n");
 }
 
+std::string plan_page_of(const api::Snapshot& box) {
+  const auto taken = std::make_shared<const api::Snapshot>(box);
+  return ctl::page_text(Page::kPlan, Json::parse(api::LongAnswer::plan_show(taken, false).all()));
+}
+
+TEST(CtlPages, APlanIsAsTallyPlanShowsItAndSaysWhenAndWhy) {
+  const std::string page = plan_page_of(control_api_test::make_planned_snapshot());
+  for (const char* const words :
+       {"planned here, for the cluster of /etc/tally/cluster.yaml\n",
+        "job bert: 2 workers, no server\n  no plan: rank 1 at 10.9.0.4 is in no rack of the cluster\n",
+        "job resnet: 8 workers in 2 racks, 2 servers\n  home     rack1, this box\n"
+        "  planned  12.0 s ago, for: lost box rack2, any box, effort full, epoch 7, the job paused for\n           1.2 ms\n"
+        "  boxes    rack1 75.0 %, directly to servers 25.0 %\n  servers  ps1 50.0 %, ps2 50.0 %\n"
+        "  rate     12.50 Gbit/s from every worker\n  full     box rack1, and 1 more as full\n"
+        "  at most  25.00 Gbit/s by any plan: this is 50.0 % of it\n",
+        "  no aggregation                                      6.25       50.0 %\n",
+        "  A ring would be faster, and needs no box: 12.90 against 12.50 Gbit/s.\n",
+        "  box rack1              100.00  100.00  100.0 %\n", "  ... and 1 more: --all\n",
+        "\nboxes that plans do without: rack2 (lost)\n"})
+    EXPECT_THAT(page, HasSubstr(words));
+}
+
+TEST(CtlPages, WithoutAPlannerItSaysWhichKeyMakesOne) {
+  const std::string page = plan_page_of(control_api_test::make_snapshot());
+  EXPECT_THAT(page, HasSubstr("no planner: "));
+  EXPECT_THAT(page, HasSubstr("planner.cluster"));
+  EXPECT_THAT(page, HasSubstr("job resnet: 3 workers, no server\n  no plan: this box alone sums it\n"));
+}
+
+TEST(CtlPages, APlannerOfAFleetIsNamedAndSoIsWhatKeepsIt) {
+  api::Snapshot box = control_api_test::make_planned_snapshot();
+  api::PlanStatus plans = *box.plans;
+  plans.planner = "rack7";
+  plans.is_planner = false;
+  plans.trouble = "etcd is gone";
+  box.plans = std::make_shared<const api::PlanStatus>(plans);
+  EXPECT_THAT(plan_page_of(box), HasSubstr("planned by box rack7 of the fleet, for the cluster of /etc/tally/"
+                                           "cluster.yaml\nNOT PLANNED ANEW: etcd is gone\n"));
+  plans.is_planner = true;
+  box.plans = std::make_shared<const api::PlanStatus>(plans);
+  EXPECT_THAT(plan_page_of(box), HasSubstr("planned here for all boxes of the fleet, for the cluster of /etc"));
+}
+
+TEST(CtlPages, ARateThatWasSetSaysWhatHoldsNow) {
+  const auto page = [](const char* answer) { return ctl::page_text(Page::kPlanRate, Json::parse(answer)); };
+  EXPECT_EQ(page(R"({"resource":"box a","rate_gbps":12.5})"), "box a has 12.500 Gbit/s from now on\n");
+  EXPECT_EQ(page(R"({"resource":"box a","rate_gbps":0})"), "box a is down from now on\n");
+  EXPECT_EQ(page(R"({"resource":"box a","rate_gbps":null})"), "box a has what the cluster's file says\n");
+}
+
 TEST(CtlPages, AJobSaysItsQuotasOfRate) {
   Json job = Json::parse(kJob);
   EXPECT_THAT(ctl::page_text(Page::kJob, job), Not(HasSubstr("in a second")));
@@ -92,7 +145,7 @@ TEST(CtlPages, AJobSaysItsQuotasOfRate) {
 TEST(CtlPages, WhatIsMissingOrOfAnotherTypeIsADash) {
   for (const Page page : {Page::kJobs, Page::kJob, Page::kPorts, Page::kCores, Page::kSlots, Page::kDrops,
                           Page::kStats, Page::kConfig, Page::kCheck, Page::kReload, Page::kLog, Page::kHealth,
-                          Page::kVersion, Page::kTraceState, Page::kDoctor, Page::kFleet}) {
+                          Page::kVersion, Page::kTraceState, Page::kDoctor, Page::kFleet, Page::kPlan, Page::kPlanRate}) {
     for (const char* const answer :
          {"null", "{}", "[]", "7", R"({"jobs":7,"ports":{},"ranks":"x","drops":[null,1],"problems":[[]]})",
           R"({"diagnostics":[{"line":1e300,"caret":-1},{"line":1,"caret":1e300}]})",

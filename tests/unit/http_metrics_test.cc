@@ -10,6 +10,7 @@
 #include <sstream>
 #include <string>
 
+#include "control_api_plan_scene.h"
 #include "http/metrics.h"
 #include "http_bed.h"
 
@@ -108,6 +109,35 @@ std::string contents(const char* path) {
   return all.str();
 }
 
+TEST(HttpMetrics, PlansHaveRatesLoadsAndCauses) {
+  const auto all = samples(control_api_test::make_planned_snapshot());
+  EXPECT_EQ(all.at("tally_plan_rate_bits{job=\"resnet\"}"), 12.5e9);
+  EXPECT_EQ(all.at("tally_plan_bound_bits{job=\"resnet\"}"), 25e9);
+  EXPECT_FALSE(all.contains("tally_plan_rate_bits{job=\"bert\"}")) << "it has no plan";
+  EXPECT_EQ(all.at("tally_plan_load_ratio{resource=\"box rack1\"}"), 1);
+  EXPECT_EQ(all.at("tally_plan_load_ratio{resource=\"link spine to rack1\"}"), 0.2);
+  EXPECT_FALSE(all.contains("tally_plan_load_ratio{resource=\"link rack1 to spine\"}")) << "nothing is on it";
+  EXPECT_EQ(all.at("tally_plan_changes_total{why=\"lost\"}"), 2);
+}
+
+// Of a cluster with thousands of links a scrape does not have thousands of lines.
+TEST(HttpMetrics, OfLoadsTheFullestAreEnough) {
+  api::Snapshot box = control_api_test::make_snapshot();
+  api::PlanStatus plans = control_api_test::make_plans();
+  for (std::uint32_t l = 0; l < 1'000; ++l) {
+    plans.topology.switches.push_back({"s" + std::to_string(l)});
+    plans.topology.links.push_back({2, l + 3, 50, 10.0 + 0.01 * l});
+  }
+  box.plans = std::make_shared<const api::PlanStatus>(std::move(plans));
+  std::size_t loads = 0;
+  const auto all = samples(box);
+  for (const auto& [name, value] : all) loads += name.starts_with("tally_plan_load_ratio") ? 1 : 0;
+  EXPECT_EQ(loads, 64U);
+  EXPECT_TRUE(all.contains("tally_plan_load_ratio{resource=\"box rack1\"}"));
+  EXPECT_TRUE(all.contains("tally_plan_load_ratio{resource=\"link spine to s999\"}"));
+  EXPECT_FALSE(all.contains("tally_plan_load_ratio{resource=\"link spine to s0\"}"));
+}
+
 // UPDATE_GOLDEN=1 writes the table; names elsewhere in the page are the reader's to mend.
 TEST(HttpMetrics, ThePageHasThemAllAndNoOthers) {
   std::string page = contents(TALLY_HTTP_PAGE);
@@ -130,6 +160,7 @@ TEST(HttpMetrics, TheTableHasWhatIsProducedWithItsLabels) {
   const std::string table = http::metrics_markdown();
   api::Snapshot box = control_api_test::make_snapshot();
   box.fleet = std::make_shared<const api::FleetStatus>();
+  box.plans = std::make_shared<const api::PlanStatus>(control_api_test::make_plans());
   std::set<std::string> seen;
   for (const auto& [sample, value] : samples(box)) {
     const std::size_t brace = sample.find('{');

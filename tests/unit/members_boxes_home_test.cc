@@ -128,6 +128,35 @@ TEST_F(MembersBoxesHome, TheSourceIsAskedAtEachOffer) {
   EXPECT_FALSE(status(0).boxes->stand_in);
 }
 
+TEST_F(MembersBoxesHome, TheSourceHearsWhereEverybodyIs) {
+  std::vector<Ipv6> ranks;
+  std::vector<Ipv6> places;
+  source = [&](const members::PlanRequest& request) {
+    ranks.assign(request.rank_addresses.begin(), request.rank_addresses.end());
+    places.assign(request.server_addresses.begin(), request.server_addresses.end());
+    return members::even_plan(request);
+  };
+  ASSERT_TRUE(form());
+  EXPECT_EQ(ranks, (std::vector{all[0].binding.address, all[1].binding.address}));
+  EXPECT_EQ(places, (std::vector{all[2].binding.address, all[3].binding.address}));
+}
+
+TEST_F(MembersBoxesHome, OnlyTheLostBoxesThatAreNamedAreTakenBack) {
+  ASSERT_TRUE(form());
+  expect_called_back(home().send_bare(all[1], all[1].lost(0b110, 0)));
+  EXPECT_EQ(plan_now().boxes, (std::vector{box_address(0)}));
+  ASSERT_TRUE(home().members->replan("resnet", home().now, 0b100));
+  home().settle();
+  EXPECT_EQ(plan_now().boxes, (std::vector{box_address(0), box_address(2)}));
+  EXPECT_TRUE(status(0).boxes->boxes[1].left_out);
+  ASSERT_TRUE(home().members->replan("resnet", home().now, 0));
+  home().settle();
+  EXPECT_EQ(plan_now().boxes.size(), 2U);
+  ASSERT_TRUE(home().members->replan("resnet", home().now));
+  home().settle();
+  EXPECT_EQ(plan_now().boxes.size(), 3U);
+}
+
 TEST_F(MembersBoxesHome, APlanThatDoesNotFitIsNotTaken) {
   using Spoil = void (*)(Plan&);
   const std::array<std::pair<const char*, Spoil>, 9> ways{{

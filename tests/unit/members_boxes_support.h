@@ -102,7 +102,7 @@ struct Boxes {
   std::uint16_t workers = 2;
   std::uint8_t servers = 2;
   members::PlanSource source = members::even_plan;  // asked through: may be replaced at any time
-  std::vector<members::PlanRequest> asked;          // what it was asked; `addresses` and `job` do not live
+  std::vector<members::PlanRequest> asked;          // what it was asked; spans and `job` do not live
   std::deque<Bench> boxes;
   std::vector<JobId> ids;
   std::vector<Member> all;  // workers, then servers

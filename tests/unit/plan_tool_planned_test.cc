@@ -17,11 +17,11 @@ using testing::SizeIs;
 
 const char* const kRack = "racks: [{name: r, hosts: 12, nic: 25G}]\n";
 
-double compared(const PlannedJob& job, const std::string& name) {
-  const auto found =
-      std::ranges::find(job.compared, name, [](const Compared& one) { return std::string(one.name); });
-  EXPECT_NE(found, job.compared.end()) << name;
-  return found == job.compared.end() ? -1 : found->rate.value_or(-1);
+double compared(const PlannedCluster& planned, const std::string& name) {
+  const plan_report::JobReport report = planned.report(planned.jobs[0]);
+  const auto found = std::ranges::find(report.compared, name, &plan_report::Compared::name);
+  EXPECT_NE(found, report.compared.end()) << name;
+  return found == report.compared.end() ? -1 : found->rate.value_or(-1);
 }
 
 TEST(PlannedCluster, FourRacksHaveTheRatesOfTheClosedForms) {
@@ -29,12 +29,12 @@ TEST(PlannedCluster, FourRacksHaveTheRatesOfTheClosedForms) {
   const PlannedCluster planned = plan_all(c, Effort::kFull, Compare::kAll);
   ASSERT_THAT(planned.jobs, SizeIs(1));
   const PlannedJob& job = planned.jobs[0];
-  EXPECT_EQ(job.racks, 4U);
-  EXPECT_NEAR(compared(job, "no_aggregation"), 12.5, 1e-6);
-  EXPECT_NEAR(compared(job, "own_rack"), 23.4375, 1e-6);
+  EXPECT_EQ(planned.report(job).racks, 4U);
+  EXPECT_NEAR(compared(planned, "no_aggregation"), 12.5, 1e-6);
+  EXPECT_NEAR(compared(planned, "own_rack"), 23.4375, 1e-6);
   EXPECT_NEAR(job.plan->bound, 24.609375, 1e-6);
   EXPECT_NEAR(job.ring, 25.0 * 32 / 62, 1e-9) << "2 (N - 1) / N over every host's link";
-  EXPECT_FALSE(job.ring_is_faster());
+  EXPECT_FALSE(planned.report(job).ring_is_faster());
   EXPECT_GE(job.rate(), 0.95 * job.plan->bound);
   EXPECT_LE(job.rate(), job.plan->bound * (1 + 1e-9));
 }
@@ -58,7 +58,7 @@ TEST(PlannedCluster, JobsShareABoxByTheirWorkers) {
   EXPECT_NEAR(planned.jobs[0].rate(), 10, 1e-6) << "120 Gbit/s over 12 workers";
   EXPECT_NEAR(planned.jobs[1].rate(), 10, 1e-6);
   EXPECT_NEAR(planned.total(), 120, 1e-5);
-  EXPECT_EQ(planned.topology.name_of(planned.full(planned.jobs[0])), "box r") << "full by both together";
+  EXPECT_EQ(planned.report(planned.jobs[0]).full, "box r") << "full by both together";
 }
 
 TEST(PlannedCluster, ARingIsNamedWhereItIsFaster) {
@@ -66,7 +66,7 @@ TEST(PlannedCluster, ARingIsNamedWhereItIsFaster) {
   const PlannedCluster planned = plan_all(c, Effort::kFull, Compare::kAll);
   EXPECT_NEAR(planned.jobs[0].rate(), 100.0 / 12, 1e-6);
   EXPECT_NEAR(planned.jobs[0].ring, 25.0 * 12 / 22, 1e-9);
-  EXPECT_TRUE(planned.jobs[0].ring_is_faster());
+  EXPECT_TRUE(planned.report(planned.jobs[0]).ring_is_faster());
 }
 
 // A box with M bytes of slots that 12 workers reach, each chunk for 100 us: 12 x M x 8 bits in that time.
@@ -76,7 +76,7 @@ TEST(PlannedCluster, SlotMemoryIsARate) {
   const cluster::Cluster c = cluster_of(kRack + boxes);
   const PlannedCluster planned = plan_all(c, Effort::kFull, Compare::kNothing);
   EXPECT_NEAR(planned.jobs[0].rate(), rate / 12, 1e-6);
-  EXPECT_EQ(planned.topology.name_of(planned.full(planned.jobs[0])), "box r");
+  EXPECT_EQ(planned.report(planned.jobs[0]).full, "box r");
   const cluster::Cluster twice = cluster_of("slot_time: 200us\n" + (kRack + boxes));
   EXPECT_NEAR(plan_all(twice, Effort::kFull, Compare::kNothing).jobs[0].rate(), rate / 24, 1e-6);
   const cluster::Cluster plenty =

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "planner/closed_form.h"
+#include "plan_report/report_text.h"
 #include "planner/explanation.h"
 #include "planner/jobs.h"
 #include "planner_support.h"
@@ -236,13 +237,16 @@ TEST(PlannerExplanation, NamesWhatBindsAndHowFullEverythingIs) {
   ASSERT_TRUE(plan);
   const auto others = planner::baselines_of(network, job, capacity, *plan);
   ASSERT_TRUE(others);
-  const planner::Explanation told = planner::explain(topology, *plan, capacity, *others);
-  EXPECT_EQ(told.job, "told");
-  EXPECT_EQ(told.binding, topology.name_of(plan->binding));
-  EXPECT_EQ(told.loads.front().name, told.binding);
-  EXPECT_NEAR(told.loads.front().share(), 1, 1e-9);
-  EXPECT_TRUE(std::is_sorted(told.loads.begin(), told.loads.end(),
-                             [](const auto& a, const auto& b) { return a.share() > b.share(); }));
+  const plan_report::JobReport told = planner::explain(topology, job, *plan, capacity, plan->loads, *others);
+  const auto share = [](const plan_report::Load& one) { return one.load / one.room; };
+  EXPECT_EQ(told.name, "told");
+  EXPECT_EQ(told.racks, 4U);
+  EXPECT_EQ(told.full, topology.name_of(plan->binding));
+  EXPECT_EQ(told.loads.front().name, told.full);
+  EXPECT_NEAR(share(told.loads.front()), 1, 1e-9);
+  EXPECT_TRUE(std::ranges::is_sorted(told.loads, [&](const auto& a, const auto& b) {
+    return share(a) > share(b) + 0.001;
+  }));
   EXPECT_NEAR(others->no_aggregation.value(), 40.0 / 32, 1e-9);
   EXPECT_LE(others->no_aggregation.value(), others->own_rack.value());
   EXPECT_LE(others->own_rack_greedy.value(), others->own_rack.value() * (1 + 1e-9));
@@ -252,6 +256,32 @@ TEST(PlannerExplanation, NamesWhatBindsAndHowFullEverythingIs) {
 }
 
 // Two levels with a root of 100: what boxes that finish sums reach here is 12.5, and a ring has 12.9.
+// Four servers merge a quarter each, and what boxes have is what the servers do not get from workers themselves.
+TEST(PlannerExplanation, SaysWhichPartEachBoxAndServerHas) {
+  planner::Topology topology = four_racks(100);
+  Job job{.name = "parts"};
+  for (Index h = 0; h < 32; ++h) job.workers.push_back(h);
+  for (Index s = 0; s < 4; ++s)
+    job.servers.push_back(topology.add_server("ps" + std::to_string(s + 1), 8 * s, 10));
+  planner::Ways ways(topology);
+  const auto plan = planner::make_plan({topology, ways}, job, topology.rates());
+  ASSERT_TRUE(plan);
+  const auto told = planner::explain(topology, job, *plan, topology.rates(), plan->loads, std::nullopt);
+  EXPECT_TRUE(told.compared.empty());
+  ASSERT_EQ(told.servers.size(), 4U);
+  for (const plan_report::Part& server : told.servers) {
+    EXPECT_EQ(server.groups, 256U);
+    EXPECT_EQ(server.share, 0.25);
+  }
+  ASSERT_EQ(told.boxes.size(), plan->tables.boxes.size());
+  for (std::size_t b = 0; b < told.boxes.size(); ++b) {
+    const Index box = plan->tables.boxes[b];
+    EXPECT_EQ(told.boxes[b].name, topology.boxes()[box].name);
+    EXPECT_NEAR(told.boxes[b].share * 32 * plan->rate, plan->loads[topology.box(box)], 1e-9)
+        << "a box's load is its share of what all workers send";
+  }
+}
+
 TEST(PlannerExplanation, SaysWhenARingWouldBeFaster) {
   planner::Topology topology = planner::leaf_spine(
       {.racks = 4, .spines = 1, .hosts_per_rack = 8, .nic = 25, .uplink = 400, .rack_box = 100});
@@ -259,18 +289,20 @@ TEST(PlannerExplanation, SaysWhenARingWouldBeFaster) {
   for (Index h = 0; h < 32; ++h) job.workers.push_back(h);
   planner::Ways ways(topology);
   const planner::Network network{topology, ways};
-  const auto sentence = [&] {
+  const auto told = [&] {
     const auto plan = planner::make_plan(network, job, topology.rates());
     const auto others = planner::baselines_of(network, job, topology.rates(), *plan);
-    return planner::explain(topology, *plan, topology.rates(), *others).advice;
+    return planner::explain(topology, job, *plan, topology.rates(), plan->loads, *others);
   };
-  EXPECT_EQ(sentence(), "a ring would be faster: 12.9 against 12.5 Gbit/s");
+  EXPECT_TRUE(told().ring_is_faster());
+  EXPECT_EQ(plan_report::ring_text(told()),
+            "A ring would be faster, and needs no box: 12.90 against 12.50 Gbit/s.\n");
   // Servers behind the boxes that are wide enough.
   for (Index s = 0; s < 4; ++s) {
     job.servers.push_back(topology.add_server("ps", 8 * s, 100));
     topology.set_rate(topology.hosts()[8 * s].down, 100);
   }
-  EXPECT_EQ(sentence(), "");
+  EXPECT_FALSE(told().ring_is_faster());
 }
 
 }  // namespace

@@ -1,0 +1,392 @@
+#include "planning/desk.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "members/texts.h"
+#include "text/text.h"
+
+namespace tally::planning {
+namespace {
+
+using planner::Rates;
+using planner::Resource;
+using planner::Trigger;
+
+// Where nothing was measured yet: an epoch of a job that has just begun.
+constexpr TimeNs kFirstRoundTrip = kMillisecond;
+
+JobFacts facts_of(const members::PlanRequest& request) {
+  return {.job = std::string(request.job),
+          .ranks = {request.rank_addresses.begin(), request.rank_addresses.end()},
+          .servers = {request.server_addresses.begin(), request.server_addresses.end()},
+          .boxes = {request.addresses.begin(), request.addresses.end()},
+          .usable = request.usable};
+}
+
+Cause cause_of(Trigger trigger) noexcept {
+  switch (trigger) {
+    case Trigger::kLost:
+      return Cause::kLost;
+    case Trigger::kDrift:
+      return Cause::kDrift;
+    case Trigger::kMisses:
+      return Cause::kMisses;
+    case Trigger::kRefine:
+      return Cause::kRefine;
+    case Trigger::kGain:
+    case Trigger::kNothing:
+      break;
+  }
+  return Cause::kGain;
+}
+
+Trigger trigger_of(Cause cause) noexcept {
+  switch (cause) {
+    case Cause::kDrift:
+      return Trigger::kDrift;
+    case Cause::kMisses:
+      return Trigger::kMisses;
+    case Cause::kRefine:
+      return Trigger::kRefine;
+    default:
+      return Trigger::kGain;
+  }
+}
+
+std::string boxes_text(const JobFacts& facts, std::uint64_t boxes) {
+  std::vector<std::string> words;
+  for (; boxes != 0; boxes &= boxes - 1)
+    words.push_back(members::address_text(facts.boxes[static_cast<std::size_t>(std::countr_zero(boxes))]));
+  return (words.size() == 1 ? "the box at " : "the boxes at ") + text::listed(words);
+}
+
+std::string milliseconds(TimeNs time) {
+  return text::fixed(static_cast<double>(time) / static_cast<double>(kMillisecond), 1) + " ms";
+}
+
+std::string gbits(double rate) { return text::fixed(rate, 2) + " Gbit/s"; }
+
+}  // namespace
+
+WorkDone do_work(Work work) {
+  Ground ground(work.cluster, work.rates);
+  WorkDone out{.work = std::move(work)};
+  out.plans = plan_together(ground, out.work.jobs, planner::Effort::kFull, out.work.limits);
+  for (const RunningPlan& plan : out.plans) {
+    std::optional<planner::Baselines> baselines;
+    if (plan.planned()) {
+      auto known = planner::baselines_of(ground.network(), plan.job, plan.room, plan.made);
+      if (known) baselines = std::move(*known);
+    }
+    out.baselines.push_back(std::move(baselines));
+  }
+  return out;
+}
+
+namespace {
+
+constexpr const char* kNoCluster = "no file of a cluster is given: planner.cluster";
+
+// Resources have the same numbers.
+bool same_shape(const planner::Topology& a, const planner::Topology& b) {
+  if (a.resources() != b.resources() || a.links().size() != b.links().size() ||
+      a.boxes().size() != b.boxes().size())
+    return false;
+  for (Resource r = 0; r < a.resources(); ++r) {
+    if (a.name_of(r) != b.name_of(r)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void Desk::set_cluster(std::shared_ptr<const cluster::Cluster> cluster, TimeNs now) {
+  const std::shared_ptr<const cluster::Cluster> before = std::exchange(cluster_, std::move(cluster));
+  rates_.clear();
+  box_limits_.clear();
+  const bool alike = before && cluster_ && same_shape(topology_of(*before), topology_of(*cluster_));
+  renew_ground();
+  for (auto& [name, job] : jobs_) {
+    if (alike && job.plan.planned()) {
+      compare_with_ground(job, now);
+      continue;
+    }
+    plan_even(job, ground_ ? "its plan is of another file of the cluster" : kNoCluster);
+    if (ground_) ask(name, job, Cause::kDrift, "another file of the cluster");
+  }
+}
+
+void Desk::renew_ground() {
+  ground_.reset();
+  if (cluster_) ground_.emplace(cluster_, rates_);
+  stale_before_ = ++numbers_;
+  for (auto& [name, job] : jobs_) job.hand.reset();
+}
+
+Result<void> Desk::set_rate(const std::string& resource, std::optional<double> rate, TimeNs now) {
+  if (!ground_)
+    return fail(ErrorCode::kInvalidArgument, kNoCluster, resource);
+  const planner::Topology& topology = ground_->topology();
+  Resource r = 0;
+  while (r < topology.resources() && topology.name_of(r) != resource) ++r;
+  if (r == topology.resources())
+    return fail(ErrorCode::kInvalidArgument,
+                "there is no such resource; names are such as 'link rack1 to spine1', 'box rack1' and "
+                "'server ps1': tallyctl plan shows them",
+                resource);
+  if (rate)
+    rates_[resource] = *rate;
+  else
+    rates_.erase(resource);
+  renew_ground();
+  for (auto& [name, job] : jobs_) compare_with_ground(job, now);
+  return {};
+}
+
+// What the plan counts on, and what there is.
+void Desk::compare_with_ground(Job& job, TimeNs now) const {
+  if (!ground_ || !job.plan.planned()) return;
+  const Rates rates = ground_->topology().rates();
+  for (Resource r = 0; r < rates.size(); ++r) {
+    if (rates[r] > 0)
+      job.rules.saw_residual(now, r, rates[r]);
+    else
+      job.rules.saw_down(r);
+  }
+}
+
+Rates Desk::loads_of_others(const std::string& name) const {
+  Rates loads(ground_->topology().resources());
+  for (const auto& [other, job] : jobs_) {
+    if (other == name) continue;
+    for (Resource r = 0; r < job.plan.made.loads.size() && r < loads.size(); ++r)
+      loads[r] += job.plan.made.loads[r];
+  }
+  return loads;
+}
+
+Rates Desk::all_loads() const {
+  return ground_ ? loads_of_others({}) : Rates{};
+}
+
+void Desk::plan_even(Job& job, std::string why) {
+  job.plan = {.why_not = std::move(why)};
+  job.baselines.reset();
+  job.in_haste = false;
+}
+
+Plan Desk::plan(const members::PlanRequest& request, TimeNs now) {
+  JobFacts facts = facts_of(request);
+  const auto [at, fresh] = jobs_.try_emplace(facts.job);
+  Job& job = at->second;
+  if (fresh) job.rules = planner::ReplanRules(limits_);
+  const std::uint64_t lost = fresh ? 0 : job.facts.usable & ~facts.usable;
+  const std::uint64_t back = fresh ? 0 : facts.usable & ~job.facts.usable;
+  job.cause = fresh ? Cause::kFirst : job.next.value_or(Cause::kAsked);
+  job.cause_text = std::exchange(job.next_text, {});
+  if (!fresh && lost != 0) {
+    job.cause = Cause::kLost;
+    job.cause_text = boxes_text(facts, lost);
+  } else if (back != 0 && job.cause != Cause::kAsked) {
+    job.cause = Cause::kReturned;
+    job.cause_text = boxes_text(facts, back);
+  }
+  job.next.reset();
+  job.wants.reset();
+  job.planned = now;
+  const bool at_hand = job.hand && job.facts == facts;
+  job.facts = std::move(facts);
+  if (at_hand) {
+    job.plan = *std::exchange(job.hand, {});
+    job.in_haste = false;
+  } else if (!ground_) {
+    plan_even(job, kNoCluster);
+  } else {
+    job.hand.reset();
+    job.baselines.reset();
+    std::vector<JobFacts> all;
+    for (const auto& [name, other] : jobs_) {
+      if (name != job.facts.job) all.push_back(other.facts);
+    }
+    all.push_back(job.facts);
+    job.plan = plan_at_once(*ground_, all, loads_of_others(job.facts.job), box_limits_);
+    job.in_haste = true;
+    dirty_ = true;
+  }
+  if (job.plan.planned() && !members::fits(job.plan.plan, request))
+    plan_even(job, "the planner's plan is none for this job: a defect of the program; report it");
+  return job.plan.planned() ? job.plan.plan : members::even_plan(request);
+}
+
+void Desk::begin_epoch(const std::string& name, Job& job, TimeNs now) {
+  if (job.paused) job.pause = now - *std::exchange(job.paused, {});
+  ++changes_[static_cast<std::size_t>(job.cause)];
+  Rates counted_on;
+  if (job.plan.planned()) {
+    counted_on = ground_->topology().rates();
+    for (Resource r = 0; r < counted_on.size(); ++r)
+      if (!(job.plan.made.loads[r] > 0)) counted_on[r] = 0;
+  }
+  const TimeNs round_trip = job.pause ? std::clamp(*job.pause, kMillisecond, kSecond) : kFirstRoundTrip;
+  job.rules.published(now, round_trip, std::move(counted_on), job.in_haste && job.plan.planned());
+  compare_with_ground(job, now);
+  std::string text = "plan (" + std::string(word_of(job.cause)) +
+                     (job.cause_text.empty() ? "" : ": " + job.cause_text) + "): ";
+  if (job.plan.planned())
+    text += gbits(job.plan.made.rate) + " from every worker, " + planner::name_of(job.plan.made.form) + ", full is " +
+            (job.plan.made.binding == planner::kNone ? std::string("nothing")
+                                                     : ground_->topology().name_of(job.plan.made.binding));
+  else
+    text += "all boxes alike";
+  if (!job.plan.planned() && ground_) text += ", for " + job.plan.why_not;
+  if (job.triggered) text += "; " + milliseconds(now - *std::exchange(job.triggered, {})) + " after its trigger";
+  if (job.pause) text += "; the pause was " + milliseconds(*job.pause);
+  notes_.push_back({name, std::move(text), !job.plan.planned() && ground_.has_value()});
+}
+
+void Desk::saw(const std::string& name, const Seen& seen, TimeNs now) {
+  const auto at = jobs_.find(name);
+  if (at == jobs_.end()) return;
+  if (seen.over) return void(jobs_.erase(at));
+  Job& job = at->second;
+  job.left_out = seen.left_out;
+  if (seen.running && seen.epoch != job.epoch) {
+    job.epoch = seen.epoch;
+    job.running = true;
+    begin_epoch(name, job, now);
+  } else if (!seen.running && job.running) {
+    job.running = false;
+    job.paused = now;
+  }
+}
+
+void Desk::saw_misses(const std::string& name, double share) {
+  const auto at = jobs_.find(name);
+  if (at == jobs_.end() || !at->second.plan.planned()) return;
+  Job& job = at->second;
+  job.rules.saw_misses(share);
+  if (!(share > limits_.misses)) return;
+  // What it has slots for is what found one.
+  for (const planner::Job::Use& use : job.plan.job.boxes) {
+    const auto& address = ground_->cluster().boxes[use.box].address;
+    if (std::ranges::find(own_, *address) == own_.end()) continue;
+    const double most = job.plan.made.loads[ground_->topology().box(use.box)] * (1 - share);
+    std::erase_if(box_limits_, [&](const BoxLimit& one) { return one.job == name && one.box == *address; });
+    if (most > 0) box_limits_.push_back({name, *address, most});
+  }
+}
+
+void Desk::box_seen(const Ipv6& address, TimeNs now) {
+  for (auto& [name, job] : jobs_) {
+    const auto at = std::ranges::find(job.facts.boxes, address);
+    if (at != job.facts.boxes.end())
+      job.comeback.seen(static_cast<BoxIndex>(at - job.facts.boxes.begin()), now);
+  }
+}
+
+void Desk::asked(const std::string& job) {
+  if (const auto at = jobs_.find(job); at != jobs_.end()) at->second.next = Cause::kAsked;
+}
+
+void Desk::ask(const std::string& name, Job& job, Cause cause, std::string text) {
+  if (cause != Cause::kRefine && cause != Cause::kGain)
+    notes_.push_back({name, "another plan is looked for (" + std::string(word_of(cause)) +
+                                (text.empty() ? "" : ": " + text) + ")"});
+  job.wants = cause;
+  job.next_text = std::move(text);
+}
+
+void Desk::decide(const std::string& name, Job& job, TimeNs now, std::vector<Wish>& out) {
+  const planner::Decision decision = job.rules.decide(now);
+  if (decision.why == Trigger::kNothing) return;
+  job.triggered = now;
+  std::string text;
+  if (decision.resource != planner::kNone && ground_) {
+    const planner::Topology& topology = ground_->topology();
+    text = topology.name_of(decision.resource);
+    if (decision.why == Trigger::kDrift)
+      text += " has " + gbits(topology.rates()[decision.resource]);
+  }
+  if (decision.why == Trigger::kLost || decision.why == Trigger::kGain) {
+    if (decision.why == Trigger::kLost) job.hand.reset();
+    if (decision.why == Trigger::kGain && !job.hand) return;
+    job.next = decision.why == Trigger::kGain && job.in_haste ? Cause::kRefine : cause_of(decision.why);
+    job.next_text = std::move(text);
+    out.push_back({name, 0});
+    return;
+  }
+  ask(name, job, cause_of(decision.why), std::move(text));
+}
+
+std::vector<Desk::Wish> Desk::wishes(TimeNs now) {
+  std::vector<Wish> out;
+  for (auto& [name, job] : jobs_) {
+    if (!job.running) continue;
+    if (const std::uint64_t due = job.comeback.look(now, job.left_out); due != 0) {
+      job.next = Cause::kReturned;
+      notes_.push_back({name, boxes_text(job.facts, due) + " is tried again"});
+      out.push_back({name, due});
+    } else if (job.next && job.hand) {
+      out.push_back({name, 0});
+    } else {
+      decide(name, job, now, out);
+    }
+  }
+  return out;
+}
+
+std::optional<Work> Desk::work(TimeNs now) {
+  if (working_ || !ground_ || jobs_.empty()) return std::nullopt;
+  const bool wanted = std::ranges::any_of(jobs_, [](const auto& one) { return one.second.wants.has_value(); });
+  if (!wanted && (!dirty_ || now < worked_ + kBetweenWork)) return std::nullopt;
+  working_ = true;
+  dirty_ = false;
+  worked_ = now;
+  Work work{.number = ++numbers_, .cluster = cluster_, .rates = rates_, .limits = box_limits_};
+  for (const auto& [name, job] : jobs_) work.jobs.push_back(job.facts);
+  return work;
+}
+
+void Desk::done(WorkDone result) {
+  working_ = false;
+  if (result.work.number <= stale_before_ || !ground_) {
+    dirty_ = true;
+    return;
+  }
+  for (std::size_t j = 0; j < result.plans.size(); ++j) {
+    const auto at = jobs_.find(result.work.jobs[j].job);
+    if (at == jobs_.end() || at->second.facts != result.work.jobs[j]) {
+      dirty_ = dirty_ || at != jobs_.end();
+      continue;
+    }
+    Job& job = at->second;
+    RunningPlan& better = result.plans[j];
+    const std::optional<Cause> wanted = std::exchange(job.wants, {});
+    if (!better.planned()) continue;
+    job.baselines = std::move(result.baselines[j]);
+    const double current = rate_in(ground_->topology(), job.plan, better.job, better.room);
+    const Cause cause = wanted.value_or(Cause::kGain);
+    if (!job.rules.is_worth(trigger_of(cause), current, better.made.rate)) {
+      if (wanted && *wanted != Cause::kRefine)
+        notes_.push_back({at->first, "no plan is better by " + text::fixed(100 * limits_.gain, 0) +
+                                         " %: it stays at " + gbits(current)});
+      continue;
+    }
+    job.hand = std::move(better);
+    if (wanted)
+      job.next = cause;  // the rules have agreed
+    else
+      job.rules.saw_candidate(job.hand->made.rate, current);
+  }
+}
+
+void Desk::refused(const std::string& name) {
+  const auto at = jobs_.find(name);
+  if (at == jobs_.end()) return;
+  at->second.hand.reset();
+  at->second.next.reset();
+}
+
+}  // namespace tally::planning

@@ -1,0 +1,285 @@
+// When a plan is answered at once, when a better one is looked for, and when it is worth an epoch. Time is simulated.
+
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "planning/desk.h"
+#include "planning_support.h"
+
+namespace tally::planning {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// A home with one job, its membership as far as the desk sees it: whoever is told to plan anew is called back and has
+// another epoch a round trip later.
+class PlanningDesk : public testing::Test {
+ protected:
+  static constexpr TimeNs kTrip = 2 * kMillisecond;
+
+  members::PlanRequest request() const {
+    return {.job = facts_.job,
+            .world = static_cast<std::uint16_t>(facts_.ranks.size()),
+            .servers = static_cast<std::uint8_t>(facts_.servers.size()),
+            .addresses = facts_.boxes,
+            .usable = facts_.usable,
+            .rank_addresses = facts_.ranks,
+            .server_addresses = facts_.servers};
+  }
+  void look() {
+    desk_.saw("vgg", {.running = running_, .epoch = Epoch{epoch_}, .left_out = 3 & ~facts_.usable}, now_);
+  }
+  void new_epoch() {
+    running_ = false;
+    look();
+    now_ += kTrip;
+    plan_ = desk_.plan(request(), now_);
+    ++epoch_;
+    running_ = true;
+    look();
+  }
+  // Work is done at once.
+  void turn() {
+    if (auto work = desk_.work(now_)) {
+      ++works_;
+      desk_.done(do_work(std::move(*work)));
+    }
+    for (const Desk::Wish& wish : desk_.wishes(now_)) {
+      ++wishes_;
+      last_wish_ = now_;
+      facts_.usable |= wish.take_back & 3;
+      new_epoch();
+    }
+  }
+  void run(TimeNs time) {
+    for (const TimeNs end = now_ + time; now_ < end; now_ += 5 * kMillisecond) turn();
+  }
+  const Desk::Job& job() { return desk_.jobs().at("vgg"); }
+  std::string notes() {
+    std::string all;
+    for (const Desk::Note& note : desk_.take_notes()) all += note.text + "\n";
+    return all;
+  }
+
+  Desk desk_{{at(1, 1)}};
+  JobFacts facts_ = four_workers("vgg");
+  TimeNs now_ = 1'000 * kSecond;
+  bool running_ = false;
+  std::uint32_t epoch_ = 0;
+  Plan plan_{};
+  int works_ = 0;
+  int wishes_ = 0;
+  TimeNs last_wish_ = 0;
+};
+
+TEST_F(PlanningDesk, WithoutAClusterAllBoxesAreAlike) {
+  new_epoch();
+  EXPECT_EQ(plan_, members::even_plan(request()));
+  EXPECT_THAT(job().plan.why_not, HasSubstr("planner.cluster"));
+  run(5 * kSecond);
+  EXPECT_EQ(works_, 0);
+  EXPECT_EQ(wishes_, 0);
+}
+
+TEST_F(PlanningDesk, AJobWithSomebodyNowhereIsEvenAndSaysWhom) {
+  desk_.set_cluster(two_racks(), now_);
+  facts_.ranks[1] = mapped({192, 168, 0, 1});
+  new_epoch();
+  EXPECT_EQ(plan_, members::even_plan(request()));
+  EXPECT_THAT(notes(), HasSubstr("rank 1 at 192.168.0.1"));
+  run(5 * kSecond);
+  EXPECT_EQ(wishes_, 0);
+}
+
+TEST_F(PlanningDesk, TheFirstPlanIsThereAtOnceAndAGoodOneStays) {
+  desk_.set_cluster(two_racks(), now_);
+  new_epoch();
+  EXPECT_NE(plan_, members::even_plan(request()));
+  EXPECT_NEAR(job().plan.made.rate, 10, 1e-9);
+  EXPECT_TRUE(job().in_haste);
+  run(5 * kSecond);
+  EXPECT_GE(works_, 1);
+  EXPECT_EQ(wishes_, 0) << "nothing is better";
+  EXPECT_TRUE(job().baselines.has_value());
+  EXPECT_LE(works_, 6) << "and nobody reckons the same for ever";
+}
+
+// The second rack's uplink is narrow, and so are the servers, which are in the first: own racks give 5, both boxes for
+// both racks 5.33, a mixture of the two 6.
+TEST_F(PlanningDesk, ABetterPlanComesWithAnEpochOfItsOwn) {
+  desk_.set_cluster(cluster_of("switches: spine1\n"
+                               "racks:\n"
+                               "  - {name: rack1, hosts: 3, nic: 10G, uplink: 100G, addresses: 10.0.1.0/24}\n"
+                               "  - {name: rack2, hosts: 3, nic: 10G, uplink: 8G, addresses: 10.0.2.0/24}\n"
+                               "boxes: [{at: [rack1, rack2], rate: 40G, address: \"10.0.[1-2].1\"}]\n"
+                               "servers: [{name: \"ps[1-2]\", rack: rack1, nic: 5G}]\n"
+                               "results: ignored\n"),
+                    now_);
+  facts_.servers = {at(1, 8), at(1, 9)};
+  new_epoch();
+  const double in_haste = job().plan.made.rate;
+  run(3 * kSecond);
+  EXPECT_EQ(wishes_, 1);
+  EXPECT_GE(job().plan.made.rate, 1.05 * in_haste);
+  EXPECT_FALSE(job().in_haste);
+  EXPECT_EQ(job().pause, kTrip);
+  EXPECT_EQ(job().cause, Cause::kRefine);
+}
+
+TEST_F(PlanningDesk, ALinkThatIsHalvedBringsAnotherPlanWithinASecondOfTheTrigger) {
+  desk_.set_cluster(two_racks("40G"), now_);
+  facts_.usable = 3;
+  new_epoch();
+  run(3 * kSecond);
+  const double before = job().plan.made.rate;
+  const int wishes = wishes_;
+  ASSERT_TRUE(desk_.set_rate("box rack1", 4, now_));
+  const TimeNs said = now_;
+  run(kSecond - 10 * kMillisecond);
+  EXPECT_EQ(wishes_, wishes) << "it may pass";
+  run(kSecond);
+  EXPECT_EQ(wishes_, wishes + 1);
+  EXPECT_GE(last_wish_, said + kSecond);
+  EXPECT_LE(last_wish_, said + 2 * kSecond);
+  EXPECT_EQ(job().cause, Cause::kDrift);
+  EXPECT_THAT(notes(), HasSubstr("box rack1 has 4.00 Gbit/s"));
+  // Not faster than before, and faster than what was in force would be by now.
+  EXPECT_LT(job().plan.made.rate, before);
+  EXPECT_GT(job().plan.made.rate, 1.05 * 2);
+  run(10 * kSecond);
+  EXPECT_EQ(wishes_, wishes + 1) << "once";
+}
+
+TEST_F(PlanningDesk, ARateThatComesBackWithinTheSecondIsNothing) {
+  desk_.set_cluster(two_racks("40G"), now_);
+  new_epoch();
+  run(3 * kSecond);
+  const int wishes = wishes_;
+  ASSERT_TRUE(desk_.set_rate("box rack1", 4, now_));
+  run(kSecond / 2);
+  ASSERT_TRUE(desk_.set_rate("box rack1", std::nullopt, now_));
+  run(5 * kSecond);
+  EXPECT_EQ(wishes_, wishes);
+}
+
+TEST_F(PlanningDesk, WhatIsDownIsLeftAtOnce) {
+  desk_.set_cluster(two_racks("40G"), now_);
+  new_epoch();
+  run(3 * kSecond);
+  const TimeNs said = now_;
+  ASSERT_TRUE(desk_.set_rate("box rack1", 0, now_));
+  run(kSecond / 2);
+  EXPECT_LE(last_wish_, said + 20 * kMillisecond);
+  EXPECT_EQ(job().cause, Cause::kLost);
+  EXPECT_THAT(plan_.boxes, ElementsAre(at(2, 1)));
+}
+
+TEST_F(PlanningDesk, UnknownNamesAreRefused) {
+  EXPECT_FALSE(desk_.set_rate("box rack1", 4, now_)) << "there is no cluster";
+  desk_.set_cluster(two_racks(), now_);
+  EXPECT_FALSE(desk_.set_rate("box rack9", 4, now_));
+  EXPECT_TRUE(desk_.set_rate("link rack1 to spine1", 4, now_));
+}
+
+TEST_F(PlanningDesk, ALostBoxReturnsAndTrialsThatFailBecomeRarer) {
+  new_epoch();
+  facts_.usable = 1;  // members lost the second
+  new_epoch();
+  EXPECT_EQ(job().cause, Cause::kLost);
+  EXPECT_THAT(job().cause_text, HasSubstr("10.0.2.1"));
+  const TimeNs lost = now_;
+  run(15 * kSecond);
+  EXPECT_EQ(wishes_, 1);
+  EXPECT_NEAR(static_cast<double>(last_wish_ - lost), static_cast<double>(Comeback::kFirst), 1e7);
+  EXPECT_EQ(facts_.usable, 3U);
+  EXPECT_EQ(job().cause, Cause::kReturned);
+  facts_.usable = 1;  // and again
+  new_epoch();
+  run(19 * kSecond);
+  EXPECT_EQ(wishes_, 1);
+  run(2 * kSecond);
+  EXPECT_EQ(wishes_, 2);
+}
+
+TEST_F(PlanningDesk, NewsOfALostBoxBringItBackAtOnce) {
+  new_epoch();
+  facts_.usable = 1;
+  new_epoch();
+  run(kSecond);
+  desk_.box_seen(at(2, 1), now_);
+  run(10 * kMillisecond);
+  EXPECT_EQ(wishes_, 1);
+  EXPECT_EQ(facts_.usable, 3U);
+}
+
+TEST_F(PlanningDesk, ContributionsWithoutASlotMoveToOtherBoxes) {
+  desk_.set_cluster(cluster_of("leaf_spine: {racks: 2, spines: 1, hosts: 3, nic: 10G, uplink: 100G}\n"
+                               "places: [{rack: \"rack[1-2]\", addresses: \"10.0.[1-2].0/24\"}]\n"
+                               "boxes: [{at: racks, rate: 20G, address: \"10.0.[1-2].1\"}, {at: spine1, rate: 30G, "
+                               "address: 10.0.3.1}]\n"
+                               "servers: [{name: \"ps[1-2]\", rack: \"rack[1-2]\", nic: 20G}]\n"),
+                    now_);
+  facts_.boxes.push_back(at(3, 1));
+  facts_.usable = 7;
+  new_epoch();
+  run(3 * kSecond);
+  const auto groups_here = [&] {
+    std::size_t groups = 0;
+    for (std::size_t box = 0; box < plan_.boxes.size(); ++box) {
+      if (plan_.boxes[box] != at(1, 1)) continue;
+      for (std::uint32_t g = 0; g < kPlanGroups; ++g) groups += plan_.here(static_cast<BoxIndex>(box), g) != 0;
+    }
+    return groups;
+  };
+  const std::size_t before = groups_here();
+  ASSERT_GT(before, 0U);
+  desk_.saw_misses("vgg", 0.005);
+  run(3 * kSecond);
+  EXPECT_EQ(groups_here(), before) << "half a percent is no reason";
+  desk_.saw_misses("vgg", 0.5);
+  run(3 * kSecond);
+  EXPECT_LT(groups_here(), before);
+  EXPECT_EQ(job().cause, Cause::kMisses);
+}
+
+TEST_F(PlanningDesk, AnotherFileOfTheClusterIsPlannedFor) {
+  new_epoch();
+  desk_.set_cluster(two_racks(), now_);
+  run(3 * kSecond);
+  EXPECT_EQ(wishes_, 1);
+  EXPECT_NEAR(job().plan.made.rate, 10, 1e-9);
+  desk_.set_cluster(nullptr, now_);
+  run(3 * kSecond);
+  EXPECT_EQ(wishes_, 1) << "what runs goes on";
+  new_epoch();
+  EXPECT_EQ(plan_, members::even_plan(request()));
+}
+
+TEST_F(PlanningDesk, WorkOfAFormerClusterIsForgotten) {
+  desk_.set_cluster(two_racks(), now_);
+  new_epoch();
+  now_ += 2 * kSecond;
+  auto work = desk_.work(now_);
+  ASSERT_TRUE(work);
+  EXPECT_FALSE(desk_.work(now_)) << "one at a time";
+  desk_.set_cluster(two_racks("20G"), now_);
+  desk_.done(do_work(std::move(*work)));
+  EXPECT_THAT(desk_.wishes(now_), IsEmpty());
+  now_ += 2 * kSecond;
+  EXPECT_TRUE(desk_.work(now_));
+}
+
+TEST_F(PlanningDesk, AJobThatIsOverIsForgotten) {
+  desk_.set_cluster(two_racks(), now_);
+  new_epoch();
+  desk_.saw("vgg", {.over = true}, now_);
+  EXPECT_THAT(desk_.jobs(), IsEmpty());
+  EXPECT_FALSE(desk_.work(now_ + 10 * kSecond));
+}
+
+}  // namespace
+}  // namespace tally::planning

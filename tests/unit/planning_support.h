@@ -1,0 +1,39 @@
+#pragma once
+// A cluster of two racks, and a job in it.
+
+#include <memory>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "cluster/cluster_file.h"
+#include "planning/facts.h"
+
+namespace tally::planning {
+
+inline Ipv6 at(std::uint8_t rack, std::uint8_t host) { return mapped({10, 0, rack, host}); }
+
+inline std::shared_ptr<const cluster::Cluster> cluster_of(const std::string& text) {
+  auto loaded = cluster::load_cluster_text(text, "c.yaml");
+  EXPECT_TRUE(loaded.has_value()) << (loaded ? "" : config::to_text(loaded.error()));
+  return loaded ? std::make_shared<const cluster::Cluster>(std::move(loaded->cluster)) : nullptr;
+}
+
+inline std::shared_ptr<const cluster::Cluster> two_racks(const std::string& uplink = "10G") {
+  return cluster_of("leaf_spine: {racks: 2, spines: 1, hosts: 3, nic: 10G, uplink: " + uplink +
+                    "}\n"
+                    "places: [{rack: \"rack[1-2]\", addresses: \"10.0.[1-2].0/24\"}]\n"
+                    "boxes: [{at: racks, rate: 20G, address: \"10.0.[1-2].1\"}]\n"
+                    "servers: [{name: \"ps[1-2]\", rack: \"rack[1-2]\", nic: 10G}]\n");
+}
+
+// Two in each rack, and both servers.
+inline JobFacts four_workers(const std::string& name) {
+  return {.job = name,
+          .ranks = {at(1, 11), at(1, 12), at(2, 11), at(2, 12)},
+          .servers = {at(1, 9), at(2, 9)},
+          .boxes = {at(1, 1), at(2, 1)},
+          .usable = 3};
+}
+
+}  // namespace tally::planning
