@@ -71,7 +71,7 @@ bool fields_valid(const Header& h, const JoinPayload& p) noexcept {
   return h.job.host() == 0 && h.epoch.host() == 0 && h.cookie.host() == 0 && p.instance.host() != 0 &&
          world_valid(h.rank_id(), p.world.host()) && is_member_elements(p.elements.host()) &&
          serial_difference(Chunk{p.next.host()}, Chunk{p.lowest.host()}) >= 0 && record_valid(p.last) &&
-         p.reserved == 0;
+         p.rack_workers == 0;
 }
 
 // As JOINED(running) of the home may say it.
