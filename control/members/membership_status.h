@@ -37,6 +37,8 @@ inline constexpr std::size_t kMaxMembershipBytes = kMaxDatagramBytes;
 struct Outgoing {
   std::size_t bytes = 0;  // written at the start of the caller's buffer
   jobs::Binding to{};
+  // Where it is has to be found out: a copy through every port to kBroadcastMac; of `to` address and udp_port are meant.
+  bool everywhere = false;
 };
 
 // What a job that shares slots wants, in entries of the core where it wants most.
