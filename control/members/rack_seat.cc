@@ -32,9 +32,12 @@ MembershipDrop drop_of(Refused why) noexcept {
 }
 
 std::string list_text(std::span<const std::uint8_t> workers) {
-  std::string text;
-  for (const std::uint8_t n : workers) text += (text.empty() ? "" : ", ") + std::to_string(n);
-  return "[" + text + "]";
+  std::string text = "[";
+  for (const std::uint8_t n : workers) {
+    if (text.size() > 1) text += ", ";
+    text += std::to_string(n);
+  }
+  return text += "]";
 }
 
 }  // namespace

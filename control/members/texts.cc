@@ -40,7 +40,9 @@ std::string ranks_text(std::uint64_t ranks, const RankNames& names) {
 std::string rank_text(Rank rank, const RankNames& names) {
   const std::uint32_t server = server_index(rank);
   if (server < kMaxServers) return "server " + std::to_string(server);
-  return names.word + (" " + std::to_string(names.first + raw(rank)));
+  std::string text = names.word;
+  text += ' ';
+  return text += std::to_string(names.first + raw(rank));
 }
 
 std::string members_text(std::uint64_t ranks, std::uint32_t servers, const RankNames& names) {
