@@ -41,7 +41,7 @@ bool is_other_rack(const jobs::NativeJob& job, std::uint64_t bits) noexcept {
 
 // May a worker's ANSWER be for this rank? One that a server asked for goes there.
 bool may_ask(const jobs::NativeJob& job, std::uint32_t asker, Rank peer) noexcept {
-  if (job.racked && asker >= kRackRankBase) {
+  if (job.racked != 0 && asker >= kRackRankBase) {
     const std::uint32_t rack = asker - kRackRankBase;
     return rack < job.parent.racks && rack != job.parent.rack;
   }
@@ -72,7 +72,7 @@ bool contributors_valid(const Header& h, const jobs::NativeJob& job, Rank sender
       return contributors == bit_of(sender);
     case PacketType::kQuery:
       why = Drop::kPeer;
-      if (job.racked && (h.flags & kFlagDirect) != 0 && contributors != 0)
+      if (job.racked != 0 && (h.flags & kFlagDirect) != 0 && contributors != 0)
         return is_other_rack(job, contributors);
       return contributors == 0 || (std::has_single_bit(contributors) && (contributors & job.members) != 0 &&
                                    contributors != bit_of(sender));

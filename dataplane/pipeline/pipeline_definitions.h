@@ -195,7 +195,7 @@ Outcome Pipeline<Exec>::conclude(const Parsed& parsed, Verdict verdict, bool fre
 // Of the jobs that handle() does not serve itself.
 template <class Exec>
 Outcome Pipeline<Exec>::contribute(Parsed& parsed, const Frame& frame, TimeNs now) noexcept {
-  if (parsed.native().racked) return contribute_in_rack(parsed, frame, now);
+  if (parsed.native().racked != 0) return contribute_in_rack(parsed, frame, now);
   return shares_slots(parsed.native().discipline) ? contribute_shared(parsed, frame, now)
                                                   : contribute_late(parsed, frame, now);
 }
@@ -282,7 +282,7 @@ Outcome Pipeline<Exec>::query(Parsed& parsed, const Frame& frame, TimeNs now) no
   }
   if (header_at(parsed.payload).contributors.host() == 0)
     return found.local ? tell_in_rack(parsed, frame, now) : tell(parsed, found, now);
-  if (job.racked && p.direct) [[unlikely]]
+  if (job.racked != 0 && p.direct) [[unlikely]]
     return ask_above(parsed, now);
   const auto peer =
       static_cast<std::uint16_t>(std::countr_zero(header_at(parsed.payload).contributors.host()));
@@ -301,14 +301,14 @@ Outcome Pipeline<Exec>::answer(Parsed& parsed, const Frame& frame, TimeNs now) n
   Contribution& p = parsed.contribution;
   const Header h = header_at(parsed.payload);
   const std::uint64_t missing = job.members & ~h.contributors.host();
-  const std::uint32_t keys = job.racked     ? job.parent.key_sum
-                             : missing == 0 ? job.key_sum
-                                            : jobs::keys_of(job, h.contributors.host());
+  const std::uint32_t keys = job.racked != 0 ? job.parent.key_sum
+                             : missing == 0  ? job.key_sum
+                                             : jobs::keys_of(job, h.contributors.host());
   if (!matches(exec_.payload_sums(p), keys, p)) return drop(parsed, frame, Drop::kSum, now);
   // Nobody will complete what the server began of this chunk: of who had lost the result, and contributed.
   if (missing == 0 && job.server == ServerKind::kEmbedded) server_.forget_incomplete(merge_job(job), p.chunk);
   const Rank asker{static_cast<std::uint16_t>(h.slot.host())};
-  if (job.racked && raw(asker) >= kRackRankBase) return answer_above(parsed, now);
+  if (job.racked != 0 && raw(asker) >= kRackRankBase) return answer_above(parsed, now);
   write_result(parsed.payload, job, p, kFlagRetransmit, *kernels_, missing);
   Outcome out = conclude(parsed, Verdict::kRelay, false, now);
   out.to = asker;
@@ -416,7 +416,7 @@ template <class Exec>
   JobState& state = states_[raw(job.id)];
   if (RateGate::concerns(job, state, p.bit) && exceeds(parsed, job.rates, frame, now, out)) [[unlikely]]
     return true;
-  if (job.discipline == Discipline::kPool && job.stragglers.timeout == 0 && !job.racked) [[likely]] {
+  if (job.is_plain_pool()) [[likely]] {
     const bool suspect = state.suspect();
     p.verify |= suspect;
     Mismatch why;

@@ -160,9 +160,9 @@ Found look_up(Exec& x, const jobs::NativeJob& job, Contribution& p) noexcept {
   if (head.tag != raw(p.epoch) || head.chunk != raw(p.chunk)) return {};
   if (head.contributors != job.members) return {.contributors = head.contributors};
   std::uint64_t missing = 0;
-  if (job.stragglers.timeout != 0 || job.racked)
+  if (job.stragglers.timeout != 0 || job.racked != 0)
     missing = x.template rmw<MissingReg>(p.line, [](std::uint64_t& m) { return m; });
-  if (job.racked && missing != 0) return {.contributors = head.contributors, .local = true};
+  if (job.racked != 0 && missing != 0) return {.contributors = head.contributors, .local = true};
   read_sum(x, p.line, p.sum);
   return {.complete = true, .contributors = head.contributors, .missing = missing};
 }
