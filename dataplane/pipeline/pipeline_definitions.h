@@ -194,7 +194,8 @@ Outcome Pipeline<Exec>::conclude(const Parsed& parsed, Verdict verdict, bool fre
 
 // Of the jobs that handle() does not serve itself.
 template <class Exec>
-Outcome Pipeline<Exec>::contribute(Parsed& parsed, const Frame& frame, TimeNs now) noexcept {
+[[gnu::noinline]] Outcome Pipeline<Exec>::contribute(Parsed& parsed, const Frame& frame,
+                                                     TimeNs now) noexcept {
   if (parsed.native().racked != 0) return contribute_in_rack(parsed, frame, now);
   return shares_slots(parsed.native().discipline) ? contribute_shared(parsed, frame, now)
                                                   : contribute_late(parsed, frame, now);
