@@ -327,18 +327,27 @@ const std::vector<float>& HazardRack::floats(std::uint16_t rank, std::size_t num
 
 void HazardRack::expect_exact(std::size_t number, std::uint16_t job, TimeNs patience) {
   until([&] { return done(number, job); }, patience);
-  for (std::uint16_t r = 0; r < options_.world; ++r) expect_exact_at(r, number, job);
+  const std::vector<std::int32_t> wanted = sums_of(number, job);
+  for (std::uint16_t r = 0; r < options_.world; ++r) expect_sums_at(r, number, job, wanted);
 }
 
 void HazardRack::expect_exact_at(std::uint16_t rank, std::size_t number, std::uint16_t job) {
-  ASSERT_TRUE(done(rank, number, job)) << "reduction " << number << " of " << worker(rank, job).describe();
+  expect_sums_at(rank, number, job, sums_of(number, job));
+}
+
+std::vector<std::int32_t> HazardRack::sums_of(std::size_t number, std::uint16_t job) {
   const Reduction& parts = reduction(number, job);
   std::vector<std::uint32_t> sums(parts.front().ints.size());
   for (const Part& part : parts) {
     for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += static_cast<std::uint32_t>(part.ints.at(i));
   }
-  const std::vector<std::int32_t> wanted(sums.begin(), sums.end());
-  EXPECT_EQ(parts.at(rank).int_sums, wanted) << "reduction " << number << " at rank " << rank;
+  return {sums.begin(), sums.end()};
+}
+
+void HazardRack::expect_sums_at(std::uint16_t rank, std::size_t number, std::uint16_t job,
+                                const std::vector<std::int32_t>& wanted) {
+  ASSERT_TRUE(done(rank, number, job)) << "reduction " << number << " of " << worker(rank, job).describe();
+  EXPECT_EQ(reduction(number, job).at(rank).int_sums, wanted) << "reduction " << number << " at rank " << rank;
 }
 
 void HazardRack::expect_named_at(std::uint16_t rank, std::size_t number, std::uint16_t job) {

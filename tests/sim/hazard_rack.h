@@ -234,6 +234,9 @@ class HazardRack {
   };
   using Reduction = std::vector<Part>;
 
+  [[nodiscard]] std::vector<std::int32_t> sums_of(std::size_t number, std::uint16_t job);
+  void expect_sums_at(std::uint16_t rank, std::size_t number, std::uint16_t job,
+                      const std::vector<std::int32_t>& wanted);
   Reduction& reduction(std::size_t number, std::uint16_t job);
   void submit_ints(std::uint16_t rank, std::size_t number, std::vector<std::int32_t> values,
                    std::uint16_t job);

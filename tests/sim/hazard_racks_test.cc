@@ -191,7 +191,8 @@ TEST(HazardRacks, a_worker_that_dies_is_named_by_its_number_to_all_racks) {
   const std::size_t number = rack.reduce(16 * 2'000);
   rack.run_for(100 * kMicrosecond);
   rack.worker(4).crash();
-  for (const std::uint16_t r : {0, 1, 2, 3, 5}) {
+  for (const std::uint16_t r : rack.ranks()) {
+    if (r == 4) continue;
     ASSERT_TRUE(rack.until([&] { return rack.failed(r, number); })) << r;
     EXPECT_THAT(rack.error(r, number), HasSubstr("rank 4")) << "at rank " << r;
   }
@@ -205,7 +206,8 @@ TEST(HazardRacks, a_rack_whose_link_is_cut_is_named_and_all_end) {
   const std::size_t number = rack.reduce(16 * 20);
   for (const std::uint16_t r : rack.ranks()) {
     ASSERT_TRUE(rack.until([&] { return rack.failed(r, number); })) << r;
-    if (rack.rack_of(r) != 1) EXPECT_THAT(rack.error(r, number), HasSubstr("rack 1")) << "at rank " << r;
+    EXPECT_THAT(rack.error(r, number), HasSubstr(rack.rack_of(r) == 1 ? "the parent at 10.255.0.1 was silent" : "rack 1"))
+        << "at rank " << r;
   }
 }
 
@@ -215,7 +217,8 @@ TEST(HazardRacks, an_abort_of_one_worker_reaches_all_racks) {
   const std::size_t number = begin_in_racks(rack);
   rack.worker(3).engine().abort("it had enough", rack.now());
   rack.worker(3).resume_service();
-  for (const std::uint16_t r : {0, 1, 2, 4, 5}) {
+  for (const std::uint16_t r : rack.ranks()) {
+    if (r == 3) continue;
     ASSERT_TRUE(rack.until([&] { return rack.failed(r, number); })) << r;
     EXPECT_THAT(rack.error(r, number), HasSubstr("it had enough")) << "at rank " << r;
   }
