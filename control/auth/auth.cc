@@ -78,6 +78,14 @@ Key box_session_key(const Key& session, BoxIndex box) noexcept {
   return hash.finish<Key>();
 }
 
+std::uint64_t rack_instance(const Key& job, std::span<const std::uint64_t> instances) noexcept {
+  Hash hash(&job, sizeof(Key), "tally 2 rack");
+  for (const std::uint64_t one : instances) hash.add(one);
+  const auto whole = hash.finish<Key>();
+  const std::uint64_t instance = wire_at<Be<std::uint64_t>>(std::as_bytes(std::span(whole)).data()).host();
+  return instance != 0 ? instance : 1;
+}
+
 PlanId plan_id(std::span<const std::byte> plan) noexcept {
   Hash hash(nullptr, sizeof(PlanId), "tally 2 plan");
   hash.add(plan);

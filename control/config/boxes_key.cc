@@ -17,18 +17,6 @@ namespace {
 
 using members::BoxesConfig;
 
-ValueType<Ipv6> host_address() {
-  return scalar_type<Ipv6>(
-      "an address such as 10.0.0.1 or fd00::1",
-      [](const std::string& text) -> Parsed<Ipv6> {
-        const auto address = text::ip_address(text);
-        if (!address)
-          return complain(shown(text) + " is no address", "write one without a prefix, as 10.0.0.1");
-        return *address;
-      },
-      [](const Ipv6& address) { return members::address_text(address); });
-}
-
 // Which of them this box is; nothing: none.
 std::optional<BoxIndex> index_here(const BoxSection& box, const BoxesConfig& boxes) {
   const auto here = std::ranges::find_if(boxes.addresses, [&](const Ipv6& address) {
@@ -69,6 +57,18 @@ void check_one(Checking& c, std::size_t index, NativeConfig& job) {
 }
 
 }  // namespace
+
+ValueType<Ipv6> host_address() {
+  return scalar_type<Ipv6>(
+      "an address such as 10.0.0.1 or fd00::1",
+      [](const std::string& text) -> Parsed<Ipv6> {
+        const auto address = text::ip_address(text);
+        if (!address)
+          return complain(shown(text) + " is no address", "write one without a prefix, as 10.0.0.1");
+        return *address;
+      },
+      [](const Ipv6& address) { return members::address_text(address); });
+}
 
 ValueType<std::optional<BoxesConfig>> boxes_type() {
   const auto list = list_of(host_address(), 1, kMaxPlanBoxes, true);

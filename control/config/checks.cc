@@ -131,6 +131,7 @@ members::MembershipOptions member_options(const Config& config) {
 }
 
 void complete_defaults(Checking& c) {
+  complete_racks(c);
   lower_default_elements(c);
   for (const auto& [i, job] : jobs_of<NativeConfig>(c.config)) {
     if (i >= c.first && shares_slots(job->discipline) && !c.places.written(path_of("jobs", i, "server")))
@@ -145,6 +146,7 @@ void check_config(Checking& c) {
   check_jobs(c);
   each_dialect([&c](const auto& usual) { check_all(c, usual); });
   check_boxes(c);
+  check_racks(c);
   check_slots(c);
   check_profile(c);
   check_fleet(c);

@@ -29,6 +29,11 @@ struct DialectKeys {
 // What no key can say alone, of all jobs of the dialect.
 void check_all(Checking& checking, const NativeConfig& usual);
 void check_all(Checking& checking, const SessionConfig& usual);
+[[nodiscard]] ValueType<Ipv6> host_address();  // of another box
+// Of jobs of racks (racks_key.cc): their keys, what they ask of the others, and `workers`, which follows from them.
+[[nodiscard]] Schema<NativeConfig> racks_keys();
+void check_racks(Checking& checking);
+void complete_racks(Checking& checking);
 // Of jobs over several boxes: the value of their key, and what it asks of the others (boxes_key.cc).
 [[nodiscard]] ValueType<std::optional<members::BoxesConfig>> boxes_type();
 void check_boxes(Checking& checking);

@@ -134,6 +134,22 @@ const Schema<members::Quota>& quota_schema() {
   return schema;
 }
 
+// Of a job of racks it follows from another key.
+SchemaKey<JobConfig> dumped_without_racks(SchemaKey<JobConfig> key) {
+  const auto follows = [](const JobConfig& job) {
+    const auto* const native = std::get_if<NativeConfig>(&job);
+    return native != nullptr && native->racks.has_value();
+  };
+  key.dump = [follows, dump = key.dump](const JobConfig& job, const std::string& indent, std::string& out) {
+    if (!follows(job)) dump(job, indent, out);
+  };
+  key.compare = [follows, compare = key.compare](const JobConfig& a, const JobConfig& b,
+                                                 const std::string& path, std::vector<std::string>& out) {
+    if (!follows(a) || !follows(b)) compare(a, b, path, out);
+  };
+  return key;
+}
+
 // Dumped for the jobs that take it only, so that the dump of any job can be read again.
 SchemaKey<NativeConfig> dumped_if(bool (*taken)(const NativeConfig&), SchemaKey<NativeConfig> key) {
   key.dump = [taken, dump = key.dump](const NativeConfig& job, const std::string& indent, std::string& out) {
@@ -183,10 +199,10 @@ DialectKeys keys_of(const NativeConfig& /*usual*/) {
                   "Holds the secret that a worker must show, at most 64 bytes; a line end behind it "
                   "does not count. Relative to this file. none: whoever reaches the box may join.")),
               "SwitchML's clients know no token: a member is known by its addresses"),
-      job_key(next_generation(value_key("workers", &CommonConfig::workers,
-                                        whole_number_in<std::uint16_t>(1, kMaxRanks),
-                                        "How many ranks the job has; it starts when all have joined.",
-                                        "(required; of a session as many as members)"))),
+      dumped_without_racks(job_key(next_generation(
+          value_key("workers", &CommonConfig::workers, whole_number_in<std::uint16_t>(1, kMaxRanks),
+                    "How many ranks the job has; it starts when all have joined.",
+                    "(required; of a session as many as members, of a job of racks what racks says)")))),
       job_key(next_generation(value_key(
                   "discipline", &Job::discipline, one_of(kDisciplines),
                   "pool: the job has slots of its own, 2 x window of them. The others share "
@@ -280,6 +296,11 @@ DialectKeys keys_of(const NativeConfig& /*usual*/) {
               "whose packet it is nothing in it proves"),
       dialect_key(),
   };
+  const auto after_boxes = std::ranges::find(keys, "boxes", &SchemaKey<JobConfig>::name) + 1;
+  std::vector<SchemaKey<JobConfig>> racks;
+  for (SchemaKey<NativeConfig>& key : racks_keys())
+    racks.push_back(job_key(std::move(key), "its clients send to one box"));
+  keys.insert(after_boxes, std::make_move_iterator(racks.begin()), std::make_move_iterator(racks.end()));
   return {"docs/protocol.md.", std::move(keys)};
 }
 
@@ -306,7 +327,8 @@ void read_job(const Written& w, const Schema<JobConfig>& schema, JobConfig& job)
   const YamlNode* const members = value_of(w.node, "members");
   const bool counted =
       !std::holds_alternative<NativeConfig>(job) || (members != nullptr && !members->items.empty());
-  if (w.node.kind == YamlNode::Kind::kMap && !counted && !has_key(w.node, "workers"))
+  if (w.node.kind == YamlNode::Kind::kMap && !counted && !has_key(w.node, "workers") &&
+      !has_key(w.node, "racks"))
     report_missing(w, "workers");
 }
 

@@ -34,8 +34,13 @@ Epoch EpochSource::epoch(const std::function<bool(Epoch)>& taken) {
 
 void Outbox::send(Header header, std::span<const std::byte> body, const auth::Key* key,
                   const jobs::Binding& to) {
-  const auto& crc32c = kernels::best_kernels().crc32c;
   header.rank = Be<std::uint16_t>(raw(kSwitchRank));
+  post(header, body, key, to);
+}
+
+void Outbox::post(Header header, std::span<const std::byte> body, const auth::Key* key,
+                  const jobs::Binding& to, bool everywhere) {
+  const auto& crc32c = kernels::best_kernels().crc32c;
   std::vector<std::byte> bytes(kHeaderBytes + body.size());
   std::ranges::copy(body, bytes.begin() + kHeaderBytes);
   if (key != nullptr) {
@@ -46,7 +51,7 @@ void Outbox::send(Header header, std::span<const std::byte> body, const auth::Ke
   header.sum1 = Be<std::uint32_t>(payload == 0 ? 0 : crc32c(bytes.data() + kHeaderBytes, payload));
   header.check = Be<std::uint32_t>(crc32c(std::as_bytes(std::span(&header, 1)).data(), kCheckedBytes));
   wire_put(bytes.data(), header);
-  queue_.push_back({to, std::move(bytes)});
+  queue_.push_back({to, std::move(bytes), everywhere});
 }
 
 void Outbox::send_joined(Header header, JoinedPayload fixed, std::string_view text, const auth::Key* key,
@@ -104,7 +109,7 @@ std::optional<Outgoing> Outbox::next(std::span<std::byte> out) {
     queue_.pop_front();
     if (datagram.bytes.size() > out.size()) continue;
     std::memcpy(out.data(), datagram.bytes.data(), datagram.bytes.size());
-    return Outgoing{datagram.bytes.size(), datagram.to};
+    return Outgoing{datagram.bytes.size(), datagram.to, datagram.everywhere};
   }
   return std::nullopt;
 }
@@ -125,9 +130,15 @@ void Publisher::freed(const jobs::FreedLines& lines) {
   dirty_ = true;
 }
 
+void Publisher::parents(std::vector<Ipv6> addresses) {
+  parents_ = std::move(addresses);
+  dirty_ = true;
+}
+
 std::optional<jobs::Publication> Publisher::take() {
   if (!dirty_) return std::nullopt;
   dirty_ = false;
+  if (parents_) table_ = table_->with_parents(*std::exchange(parents_, std::nullopt));
   if (!changed_.empty()) table_ = table_->with(std::exchange(changed_, {}));
   return jobs::Publication{++version_, table_, std::exchange(freed_, {})};
 }
@@ -181,9 +192,27 @@ std::uint64_t BoxState::await(JobId id) {
   return publisher.next_version();
 }
 
+// The cores listen to the parents of all jobs that have one.
+void BoxState::note_parent(JobId id) {
+  const NativeLife* const job = find_native(id);
+  const auto known = parents.find(id);
+  if (job == nullptr || !job->config().has_parent()) {
+    if (known == parents.end()) return;
+    parents.erase(known);
+  } else {
+    const Ipv6& parent = job->config().racks->parent;
+    if (known != parents.end() && known->second == parent) return;
+    parents.insert_or_assign(id, parent);
+  }
+  std::set<Ipv6> addresses;
+  for (const auto& [job_id, address] : parents) addresses.insert(address);
+  publisher.parents({addresses.begin(), addresses.end()});
+}
+
 void BoxState::settle() {
   for (const JobId id : std::exchange(touched, {})) {
     changed.insert(id);
+    note_parent(id);
     drawn_[raw(id)] = {};
     const Life* const life = find(id);
     agenda.set(id,

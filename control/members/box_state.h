@@ -57,6 +57,9 @@ class Outbox {
   // Completes `header` (rank of the box, payload CRC, check) and queues it with the body, and the tag of
   // both under `key`; nullptr: no tag.
   void send(Header header, std::span<const std::byte> body, const auth::Key* key, const jobs::Binding& to);
+  // The same under the rank that the header has; to whom `everywhere` (Outgoing).
+  void post(Header header, std::span<const std::byte> body, const auth::Key* key, const jobs::Binding& to,
+            bool everywhere = false);
   // A JOINED: text_bytes is filled in, the text bounded. key: the job's; nullptr: a tag of zeros.
   void send_joined(Header header, JoinedPayload fixed, std::string_view text, const auth::Key* key,
                    const jobs::Binding& to);
@@ -77,6 +80,7 @@ class Outbox {
   struct Datagram {
     jobs::Binding to;
     std::vector<std::byte> bytes;
+    bool everywhere = false;
   };
   void say(Header header, const Term& term, std::string_view text, const auth::Key& session,
            const jobs::Binding& to);
@@ -95,6 +99,8 @@ class Publisher {
   // that are published from now on at the latest.
   void cap(JobId id, std::uint32_t entries) noexcept { (*caps_)[raw(id)] = entries; }
   void freed(const jobs::FreedLines& lines);
+  // Whose control the cores listen to, whether there are rows or not.
+  void parents(std::vector<Ipv6> addresses);
   void republish() noexcept { dirty_ = true; }
 
   // The version that will carry everything said so far. Asked after set(): the version that carries the row.
@@ -105,6 +111,7 @@ class Publisher {
   std::shared_ptr<jobs::SharedCaps> caps_ = std::make_shared<jobs::SharedCaps>();
   std::shared_ptr<const jobs::JobTable> table_ = std::make_shared<const jobs::JobTable>(caps_);  // as taken
   jobs::ChangedRows changed_;  // since: a publication copies the table once
+  std::optional<std::vector<Ipv6>> parents_;
   std::vector<jobs::FreedLines> freed_;
   std::uint64_t version_ = 0;
   bool dirty_ = true;  // the empty table is published too: cores always have one
@@ -151,6 +158,7 @@ struct BoxState {
   std::set<JobId> shrunk{};      // window limited
   std::set<JobId> unadmitted{};  // sessions
   std::set<JobId> awaiting{};    // a publication
+  std::map<JobId, Ipv6> parents{};  // of those that have one: the boxes of racks
   std::uint64_t reserved = 0;    // shared entries of each core, for all jobs
   auth::Key secret = auth::box_key(std::array{source.word(), source.word(), source.word(), source.word()});
 
@@ -229,6 +237,7 @@ struct BoxState {
 
  private:
   [[nodiscard]] bool in_use(Epoch epoch) const noexcept;
+  void note_parent(JobId id);
   Epoch drawn(JobId id, Epoch epoch) noexcept;
 
   std::array<EpochsInUse, kMaxJobs + 1> epochs_{};  // of each job, side by side: a draw looks at all

@@ -61,17 +61,18 @@ bool record_valid(const GenerationRecord& r) noexcept {
          r.lookahead.host() <= r.largest_window.host() && is_member_elements(r.elements.host());
 }
 
-// A server asks for the world instead of telling what it expects.
-bool world_valid(Rank rank, std::uint32_t world) noexcept {
-  if (server_index(rank) < kMaxServers) return world == 0;
-  return world >= 1 && world <= kMaxRanks;
+// A server asks for the world instead of telling what it expects. A worker's is of all racks.
+bool world_valid(Rank rank, std::uint32_t world, std::uint32_t rack_workers) noexcept {
+  if (server_index(rank) < kMaxServers) return world == 0 && rack_workers == 0;
+  return world >= 1 && world <= (rack_workers == 0 ? kMaxWorld : kMaxRacks) && rack_workers <= kMaxRanks;
 }
 
 bool fields_valid(const Header& h, const JoinPayload& p) noexcept {
-  return h.job.host() == 0 && h.epoch.host() == 0 && h.cookie.host() == 0 && p.instance.host() != 0 &&
-         world_valid(h.rank_id(), p.world.host()) && is_member_elements(p.elements.host()) &&
-         serial_difference(Chunk{p.next.host()}, Chunk{p.lowest.host()}) >= 0 && record_valid(p.last) &&
-         p.reserved == 0;
+  const bool of_rack = p.rack_workers != 0;
+  return h.job.host() == 0 && (h.epoch.host() == 0 || of_rack) && h.cookie.host() == 0 &&
+         p.instance.host() != 0 && world_valid(h.rank_id(), p.world.host(), p.rack_workers) &&
+         is_member_elements(p.elements.host()) &&
+         serial_difference(Chunk{p.next.host()}, Chunk{p.lowest.host()}) >= 0 && record_valid(p.last);
 }
 
 // As JOINED(running) of the home may say it.
@@ -121,6 +122,7 @@ Gate<JoinRequest> read_join(const ControlPacket& packet) noexcept {
   JoinRequest join;
   join.fixed = wire_at<JoinPayload>(packet.payload.data());
   join.rank = packet.header.rank_id();
+  join.epoch = packet.header.epoch_id();
   join.instance = join.fixed.instance.host();
   join.nonce = join.fixed.nonce.host();
   join.attempt = join.fixed.attempt.host();

@@ -35,6 +35,7 @@ struct Request {
 
 struct JoinRequest : Request {
   JoinPayload fixed{};
+  Epoch epoch{};  // of the box of a rack: whose entries it still has; 0: none, and of all others
 };
 
 struct EnlistRequest : Request {

@@ -29,8 +29,8 @@ void vacate(MemberState& m) noexcept {
   m.answer_at = 0;
 }
 
-std::string abort_text(Rank rank, std::string_view said) {
-  return rank_text(rank) + ": " + (said.empty() ? "gave no reason" : text::cleaned(said));
+std::string abort_text(Rank rank, const RankNames& names, std::string_view said) {
+  return rank_text(rank, names) + ": " + (said.empty() ? "gave no reason" : text::cleaned(said));
 }
 
 }  // namespace
@@ -44,6 +44,7 @@ void NativeLife::close(JobPhase phase) {
   offer_version_ = 0;
   limit_to(kNoLimit);
   returning_since_ = kNever;
+  leave_parent(PacketType::kAbort, reason_);  // if nothing was said yet
   enter(phase);
 }
 
@@ -51,6 +52,7 @@ void NativeLife::close(JobPhase phase) {
 // epoch also get the text as the answer to their newest JOIN; servers only where no term was alive.
 void NativeLife::abort(std::string_view text, std::optional<Rank> except) {
   reason_ = bounded(text);
+  leave_parent(PacketType::kAbort, reason_);
   const bool told = term_.epoch != Epoch{};
   for (const Rank r : ranks_) {
     const MemberState& m = member(r);
@@ -68,12 +70,14 @@ void NativeLife::abort(std::string_view text, std::optional<Rank> except) {
 void NativeLife::end() {
   remember(false, "the job ended: every other rank has left");
   for (std::uint32_t i = 0; i < config_.external_servers(); ++i) call_back(server_rank(i));
+  leave_parent(PacketType::kLeave, {});
   close(JobPhase::kEnded);
 }
 
 // Fresh forming: answers the workers of `which` with a refusal and frees their places. Servers go on waiting.
 void NativeLife::refuse_waiting(std::uint64_t which, std::string_view text) {
   reason_ = bounded(text);
+  leave_parent(PacketType::kAbort, reason_);
   box_.slots_changed = true;  // if it waited, others may grow
   for (std::uint16_t r = 0; r < config_.workers; ++r) {
     MemberState& m = members_[r];
@@ -87,7 +91,7 @@ void NativeLife::refuse_waiting(std::uint64_t which, std::string_view text) {
 }
 
 TimeNs NativeLife::lease_end(Rank rank) const noexcept {
-  return silence_end(rank, phase_ == JobPhase::kForming ? patience() : config_.lease);
+  return silence_end(rank, phase_ == JobPhase::kForming ? patience() : lease());
 }
 
 // Ranks whose silence matters now.
@@ -118,13 +122,14 @@ void NativeLife::tick_fresh(TimeNs now) {
   if (const auto silent = silent_ranks(now); !silent.empty()) {
     cancel_offer();
     box_.slots_changed = true;  // nobody makes room for it any more
+    leave_parent(PacketType::kAbort, silence_text(silent, lease(), now));
     for (const Rank r : silent) member(r).joined = member(r).repeated = false;
   }
   const std::uint64_t returning = returning_ranks();
   if (returning == 0) returning_since_ = kNever;
   if (returning != 0 && !complete() && !offered() && after(returning_since_, patience()) <= now) {
     const std::string text =
-        "the job's generation cannot go on: " + members_text(missing(), missing_servers()) +
+        "the job's generation cannot go on: " + members_text(missing(), missing_servers(), names()) +
         " did not come back within " + seconds_text(patience());
     // The refusal may be lost, or cross a JOIN and be none of its answers: whoever still speaks of this
     // generation is told again.
@@ -141,7 +146,7 @@ void NativeLife::tick_draining(TimeNs now) {
   const auto silent = silent_ranks(now);
   if (silent.empty()) return;
   for (const Rank r : silent) member(r).left = true;
-  reason_ = silence_text(silent, config_.lease, now) + " while the job was draining";
+  reason_ = silence_text(silent, lease(), now) + " while the job was draining";
   if (left() == everyone()) end();
 }
 
@@ -164,12 +169,13 @@ void NativeLife::tick(TimeNs now) {
   touch();
   if (phase_ == JobPhase::kRunning || reforming()) {
     if (const auto silent = silent_ranks(now); !silent.empty())
-      abort(silence_text(silent, config_.lease, now));
+      abort(silence_text(silent, lease(), now));
   } else if (phase_ == JobPhase::kDraining) {
     tick_draining(now);
   } else if (phase_ == JobPhase::kForming) {
     tick_fresh(now);
   }
+  if (seat_) tick_parent(now);
 }
 
 TimeNs NativeLife::deadline() const noexcept {
@@ -181,13 +187,16 @@ TimeNs NativeLife::deadline() const noexcept {
   if (phase_ == JobPhase::kForming && !complete() && !offered()) {
     next = std::min(next, after(returning_since_, patience()));
   }
-  return next;
+  if (!seat_) return next;
+  const bool matters = alive() || returning_since_ != kNever;
+  return std::min({next, seat_->due(), matters ? seat_->silent_at() : kNever});
 }
 
 // The row goes; every member that has not left is called back.
 void NativeLife::begin_reforming(TimeNs now) {
   box_.publisher.clear(id_);
   enter(JobPhase::kForming);
+  if (seat_) seat_->recall();
   for (const Rank r : ranks_) {
     MemberState& m = member(r);
     m.joined = m.repeated = false;
@@ -217,6 +226,7 @@ void NativeLife::heartbeat(const Header& h, TimeNs now) {
   box_.outbox.send_echo(h, term_, present(), session_key(h.rank_id()), member(h.rank_id()).binding);
   if (is_server(h.rank_id())) return;
   member(h.rank_id()).next = h.chunk_id();
+  if (config_.has_parent()) return;  // which is told, and renews
   const bool due = serial_difference(h.chunk_id(), term_.base) >= kRenewAfter;
   if (due && phase_ == JobPhase::kRunning) begin_reforming(now);
 }
@@ -272,7 +282,7 @@ void NativeLife::from_member(const ControlPacket& packet, const jobs::Binding& s
     // Its sender gets the ABORT too: it repeats its own until it does.
     box_.accept(h.type);
     m.confirmed = true;
-    abort(abort_text(h.rank_id(), packet.text));
+    abort(abort_text(h.rank_id(), names(), packet.text));
   } else if (h.type == PacketType::kLeave && reforming()) {
     // It holds the result of the last barrier, so every rank is leaving and lacks at most that one.
     box_.accept(h.type);
@@ -288,6 +298,8 @@ void NativeLife::from_member(const ControlPacket& packet, const jobs::Binding& s
     lost(h.rank_id(), said.gone.host(), now);
   } else if (!active()) {
     box_.count(MembershipDrop::kEpoch);
+    // The box of a rack lives while its workers come back to it.
+    if (config_.ranks_are_racks()) m.heard(now);
     call_back(h.rank_id());
   } else {
     box_.accept(h.type);
@@ -297,7 +309,10 @@ void NativeLife::from_member(const ControlPacket& packet, const jobs::Binding& s
   }
 }
 
-void NativeLife::withdraw(std::string_view reason) { abort(reason); }
+void NativeLife::withdraw(std::string_view reason) {
+  abort(reason);
+  if (seat_) say_to_parent(0);  // for the last time
+}
 
 // Another box is the home from now on, and adopts the generation from what its members say: they are told to join,
 // and hear here where. Who waits without an epoch asks again by itself.

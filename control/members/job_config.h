@@ -80,6 +80,28 @@ struct BoxesConfig {
   bool operator==(const BoxesConfig&) const = default;
 };
 
+// The racks whose boxes sum one job at two levels (docs/protocol_racks.md), and which part of it this box does. Such a
+// job has the discipline pool, no stragglers, servers, groups or boxes, and unicast results.
+struct RacksConfig {
+  std::vector<std::uint8_t> workers{};  // of each rack 1..kMaxRanks, of 1..kMaxRacks racks: the same list at all boxes
+  std::optional<std::uint8_t> rack{};   // which of them is this box's; empty: this is the parent
+  Ipv6 parent{};                        // at the box of a rack: where its parent is; IPv4 as ::ffff:a.b.c.d
+
+  // N: of all racks, 1..kMaxWorld.
+  [[nodiscard]] std::uint16_t world() const noexcept { return first_of(workers.size()); }
+  // The workers of all racks before that one: the number of its rank 0.
+  [[nodiscard]] std::uint16_t first_of(std::size_t rack_index) const noexcept {
+    std::uint16_t sum = 0;
+    for (std::size_t i = 0; i < rack_index; ++i) sum = static_cast<std::uint16_t>(sum + workers[i]);
+    return sum;
+  }
+  // What the job has for ranks at this box: the workers of the rack; at the parent the racks.
+  [[nodiscard]] std::uint16_t ranks_here() const noexcept {
+    return rack ? workers[*rack] : static_cast<std::uint16_t>(workers.size());
+  }
+  bool operator==(const RacksConfig&) const = default;
+};
+
 class NativeLife;
 class SessionLife;
 
@@ -109,7 +131,15 @@ struct NativeConfig : CommonConfig {
   // Bad packets a second of each worker, kMinBadPacketRate..kMaxPacketRate; empty: as many as come.
   std::optional<std::uint32_t> bad_packet_rate = 10'000;
   std::optional<BoxesConfig> boxes{};  // empty: this box alone
+  std::optional<RacksConfig> racks{};  // empty: one level. `workers` is ranks_here()
   Chunk first_chunk{};                 // of every new generation; tests start near the wrap
+
+  // N as JOINED tells it: of all racks.
+  [[nodiscard]] std::uint16_t world() const noexcept { return racks ? racks->world() : workers; }
+  // The box of a rack, which joins a parent.
+  [[nodiscard]] bool has_parent() const noexcept { return racks && racks->rack; }
+  // The parent's: what its ranks are.
+  [[nodiscard]] bool ranks_are_racks() const noexcept { return racks && !racks->rack; }
 
   // Most packets that a worker has on their way.
   [[nodiscard]] std::uint32_t in_flight() const noexcept { return window; }
@@ -184,6 +214,9 @@ struct MembershipOptions {
   std::uint32_t shared_entries = 0;   // of the shared region, on each core; 0: none; kMaxSharedSlots on all
   std::uint16_t shared_elements = 0;  // values that such an entry holds, a multiple of 16
   PlanSource plans = even_plan;       // of the jobs over several boxes whose home this box is
+  // Nanoseconds since 1970 when the clock of all calls showed 0. By it the box of a rack that was restarted is newer to its
+  // parent than it was before.
+  std::uint64_t calendar = 0;
 };
 
 }  // namespace tally::members

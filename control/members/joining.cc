@@ -74,7 +74,7 @@ void NativeLife::join_forming(const JoinRequest& join, const jobs::Binding& sour
   if (m.left) {
     let_wait(join, source);
   } else if ((m.joined || reforming()) && !same_instance(m, join)) {
-    if (m.repeated || reforming()) {
+    if ((m.repeated || reforming()) && !config_.ranks_are_racks()) {
       refuse_held(join, source, now);
     } else {
       let_wait(join, source);
@@ -92,7 +92,7 @@ void NativeLife::lose_member(Rank rank) {
     if (left() == everyone()) end();
     return;
   }
-  abort("rank " + std::to_string(raw(rank)) + " lost its membership and joined anew", rank);
+  abort(rank_text(rank, names()) + " lost its membership and joined anew", rank);
 }
 
 // False: the rank has no part in the epoch any more, or all are called back for a new one.
@@ -103,7 +103,8 @@ bool NativeLife::answer_active(const JoinRequest& join, const jobs::Binding& sou
     return true;
   }
   if (!same_instance(m, join)) {
-    refuse_held(join, source, now);
+    // The box of a rack is asked by workers that live, and goes on asking until the lease of the former has ended.
+    config_.ranks_are_racks() ? let_wait(join, source) : refuse_held(join, source, now);
     return true;
   }
   // Whoever has not shown that it knows the epoch and reports what it did when the epoch formed has not got
@@ -116,7 +117,14 @@ bool NativeLife::answer_active(const JoinRequest& join, const jobs::Binding& sou
     begin_reforming(now);
     return false;
   }
-  if (join.fixed.last == term_.record || unheard) {
+  // A rack's box that was started again, or its data plane, or that called its workers back: sums that were ready there
+  // are lost, and so is the count of what it has sent.
+  const bool forgot = config_.ranks_are_racks() && m.confirmed && join.epoch != term_.epoch;
+  if (forgot && join.fixed.last == term_.record && phase_ == JobPhase::kRunning) {
+    begin_reforming(now);
+    return false;
+  }
+  if ((join.fixed.last == term_.record && !forgot) || unheard) {
     answer_member(join, source, now);
     return true;
   }

@@ -8,6 +8,8 @@
 #include <utility>
 #include <variant>
 
+#include "engine/datagram.h"
+#include "kernels/kernels.h"
 #include "members/box_state.h"
 #include "members/control_packet.h"
 #include "members/groups.h"
@@ -40,6 +42,9 @@ struct MembershipEngine::State {
   void planned(const ControlPacket& packet, const jobs::Binding& source, TimeNs now);
   void probe(const ControlPacket& packet, const jobs::Binding& source, TimeNs now);
   void from_member(const ControlPacket& packet, const jobs::Binding& source, TimeNs now);
+  // True: it is control of the parent of some job, and was taken or dropped as that.
+  [[nodiscard]] bool from_parent(std::span<const std::byte> datagram, const jobs::Binding& source,
+                                 TimeNs now);
 };
 
 namespace {
@@ -58,23 +63,86 @@ std::optional<Objection> objection_to_server(const NativeConfig& job, const Join
                                               ", not " + std::to_string(server_index(join.rank))};
 }
 
+// Of a job of racks: who joins at the box of a rack, and who at the parent.
+std::optional<Objection> objection_to_racks(const NativeConfig& job, const JoinRequest& join,
+                                            const Ipv6& from, const std::string& name) {
+  const RacksConfig& racks = *job.racks;
+  const bool is_rack = join.fixed.rack_workers != 0;
+  if (!racks.rack) {
+    if (!is_rack) {
+      return Objection{MembershipDrop::kRank,
+                       name + " has racks, and this is their parent: join at the box of the worker's rack"};
+    }
+    if (const auto n = raw(join.rank) < job.workers ? racks.workers[raw(join.rank)] : 0U;
+        n != join.fixed.rack_workers) {
+      return Objection{MembershipDrop::kRank, name + ": rack " + std::to_string(raw(join.rank)) + " has " +
+                                                  std::to_string(n) + " workers here, and " +
+                                                  std::to_string(join.fixed.rack_workers) + " at its own box"};
+    }
+    return std::nullopt;
+  }
+  const std::uint16_t first = racks.first_of(*racks.rack);
+  if (is_rack || from == racks.parent) {
+    return Objection{MembershipDrop::kRank, name + ": this is the box of rack " + std::to_string(*racks.rack) +
+                                                ", which workers join and no other box"};
+  }
+  if (raw(join.rank) < first || raw(join.rank) >= first + job.workers) {
+    return Objection{MembershipDrop::kRank, name + ": this is the box of rack " + std::to_string(*racks.rack) +
+                                                ", whose ranks are " + std::to_string(first) + " to " +
+                                                std::to_string(first + job.workers - 1) + ", not " +
+                                                std::to_string(raw(join.rank))};
+  }
+  return std::nullopt;
+}
+
 // `job`: what the JOIN names, nullptr if nothing of that name is declared.
-std::optional<Objection> objection_to(const NativeConfig* job, const JoinRequest& join) {
+std::optional<Objection> objection_to(const NativeConfig* job, const JoinRequest& join, const Ipv6& from) {
   const std::string name = "job '" + text::cleaned(join.name) + "'";
   if (job == nullptr) return Objection{MembershipDrop::kUnknownJob, name + " is not declared on this box"};
   if (join.key == nullptr) return Objection{MembershipDrop::kToken, name + ": wrong token"};
   if (is_server(join.rank)) return objection_to_server(*job, join, name);
   const std::uint16_t world = join.fixed.world.host();
-  if (world != job->workers) {
-    return Objection{MembershipDrop::kWorld, name + " has " + std::to_string(job->workers) +
-                                                 " workers here, this worker expects " +
+  const bool is_rack = join.fixed.rack_workers != 0;
+  if (is_rack && !job->racks)
+    return Objection{MembershipDrop::kRank, name + " has no racks here, and the box of one joins it"};
+  const std::uint16_t expected = is_rack ? job->workers : job->world();
+  if (world != expected) {
+    return Objection{MembershipDrop::kWorld, name + " has " + std::to_string(expected) +
+                                                 (is_rack ? " racks here, the box of one expects "
+                                                          : " workers here, this worker expects ") +
                                                  std::to_string(world)};
   }
+  if (job->racks) return objection_to_racks(*job, join, from, name);
   if (raw(join.rank) >= job->workers) {
     return Objection{MembershipDrop::kRank, name + " has ranks 0 to " + std::to_string(job->workers - 1) +
                                                 ", not " + std::to_string(raw(join.rank))};
   }
   return std::nullopt;
+}
+
+// What control of a box says to its members.
+bool is_answer(PacketType type) noexcept {
+  return type == PacketType::kJoined || type == PacketType::kChallenge || type == PacketType::kReject ||
+         type == PacketType::kHeartbeat || type == PacketType::kLeave || type == PacketType::kAbort;
+}
+
+MembershipDrop drop_of(Refused why) noexcept {
+  switch (why) {
+    case Refused::kRunt:
+      return MembershipDrop::kRunt;
+    case Refused::kVersion:
+      return MembershipDrop::kVersion;
+    case Refused::kCheck:
+      return MembershipDrop::kCheck;
+    case Refused::kFlags:
+      return MembershipDrop::kFlags;
+    case Refused::kLength:
+      return MembershipDrop::kLength;
+    case Refused::kPayload:
+      return MembershipDrop::kPayload;
+    default:
+      return MembershipDrop::kType;
+  }
 }
 
 std::string shape_text(std::uint16_t elements, std::uint32_t total) {
@@ -151,10 +219,10 @@ NativeLife* MembershipEngine::State::make_group(const ControlPacket& packet, Joi
     return nullptr;
   };
   if (!closed.empty()) return refuse({MembershipDrop::kUnknownJob, closed});
-  if (parent == nullptr) return refuse(*objection_to(nullptr, join));
+  if (parent == nullptr) return refuse(*objection_to(nullptr, join, source.address));
   const auth::Key key = auth::job_key(join.name, parent->config().token);
   if (auth::verify(key, packet.header, packet.payload)) join.key = &key;
-  if (join.key == nullptr) return refuse(*objection_to(&parent->config(), join));
+  if (join.key == nullptr) return refuse(*objection_to(&parent->config(), join, source.address));
   if (auto no = box.groups.objection_to(parent->config(), parent->id(), join, source, now))
     return refuse(*no);
   NativeConfig config = group_config(parent->config(), join.name, join.fixed.world.host());
@@ -196,13 +264,16 @@ void MembershipEngine::State::join(const ControlPacket& packet, const jobs::Bind
   } else if (job != nullptr && auth::verify(job->key(), packet.header, packet.payload)) {
     join->key = &job->key();
   }
-  if (auto no = objection_to(job == nullptr ? nullptr : &job->config(), *join)) {
+  if (auto no = objection_to(job == nullptr ? nullptr : &job->config(), *join, source.address)) {
     if (job == nullptr)
       no->text = jobs::with_dialect(*box.find(named->second), [](auto& l) { return l.nobody_joins_text(); });
     return box.refuse(*join, source, now, no->drop, no->text);
   }
   if (auto* const guest = std::get_if<GuestLife>(box.find(job->id())); guest != nullptr)
     return guest->join(*join, source);
+  // From here on as everywhere else: its rank in the rack.
+  if (job->config().has_parent())
+    join->rank = Rank{static_cast<std::uint16_t>(raw(join->rank) - job->names().first)};
   box.find_native(job->id())->join(*join, source, now);
 }
 
@@ -248,6 +319,29 @@ void MembershipEngine::State::from_member(const ControlPacket& packet, const job
   ResidentJob* const job = box.find_resident(packet.header.job_id());
   if (job == nullptr) return box.reject(packet, source, now, MembershipDrop::kJob);
   job->from_member(packet, source, now);
+}
+
+bool MembershipEngine::State::from_parent(std::span<const std::byte> datagram, const jobs::Binding& source,
+                                          TimeNs now) {
+  if (datagram.size() < kHeaderBytes) return false;
+  const auto header = wire_at<Header>(datagram.data());
+  const bool is_parent =
+      std::ranges::any_of(box.parents, [&](const auto& of) { return of.second == source.address; });
+  if (!is_parent || header.rank_id() != kSwitchRank || !is_answer(header.type)) return false;
+  engine::Datagram answer;
+  if (const auto wrong = engine::open_datagram(datagram, kernels::best_kernels(), answer)) {
+    box.count(drop_of(*wrong));
+    return true;
+  }
+  for (const auto& [id, address] : std::map(box.parents)) {
+    NativeLife* const job = box.find_native(id);
+    if (!job->awaits(answer, source.address)) continue;
+    job->from_parent(answer, source, now);
+    return true;
+  }
+  const bool joins = header.type == PacketType::kJoined || header.type == PacketType::kChallenge;
+  box.count(joins ? MembershipDrop::kOldAttempt : MembershipDrop::kEpoch);
+  return true;
 }
 
 MembershipEngine::MembershipEngine(const MembershipOptions& options, RandomWords random)
@@ -299,6 +393,7 @@ std::size_t MembershipEngine::close(std::string_view reason) noexcept {
 
 void MembershipEngine::receive(std::span<const std::byte> datagram, const jobs::Binding& source,
                                TimeNs now) noexcept {
+  if (!state_->box.parents.empty() && state_->from_parent(datagram, source, now)) return state_->settle(now);
   const auto packet = read_control(datagram);
   if (!packet) return state_->box.count(packet.error());
   if (packet->header.rank_id() == kSwitchRank) return state_->box.count(MembershipDrop::kRank);
@@ -426,8 +521,10 @@ void MembershipEngine::report_mismatch(JobId job, Epoch epoch, Rank a, std::uint
                                        std::uint32_t total_a, std::uint32_t total_b, TimeNs now) noexcept {
   ResidentJob* const found = state_->box.find_resident(job);
   if (found == nullptr) return;
-  std::string text = "the ranks issued different operations: rank " + std::to_string(raw(a)) + " sent " +
-                     shape_text(elements_a, total_a) + ", " + ranks_text(others) + " " +
+  const RankNames& names = found->names();
+  std::string text = "the " + std::string(names.word) + "s issued different operations: " +
+                     rank_text(a, names) + " sent " + shape_text(elements_a, total_a) + ", " +
+                     ranks_text(others, names) + " " +
                      shape_text(elements_b, total_b);
   if (elements_a == elements_b && total_a == total_b)
     text +=

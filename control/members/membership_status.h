@@ -37,6 +37,8 @@ inline constexpr std::size_t kMaxMembershipBytes = kMaxDatagramBytes;
 struct Outgoing {
   std::size_t bytes = 0;  // written at the start of the caller's buffer
   jobs::Binding to{};
+  // Where it is has to be found out: a copy through every port to kBroadcastMac; of `to` address and udp_port are meant.
+  bool everywhere = false;
 };
 
 // What a job that shares slots wants, in entries of the core where it wants most.
@@ -112,6 +114,34 @@ struct BoxesStatus {
   bool operator==(const BoxesStatus&) const noexcept = default;
 };
 
+// What the box of a rack is to the parent of its job.
+enum class ParentState : std::uint8_t {
+  kNotAsked,    // not all workers of the rack are there
+  kJoining,     // it is asked, or is to show that it knows this box
+  kRunning,     // this box is in its epoch
+  kDoubted,     // it has not answered for half a lease, and is asked again; the workers go on
+  kCalledBack,  // the workers are to come back, for another epoch
+};
+
+constexpr std::string_view name_of(ParentState s) noexcept {
+  constexpr std::array<std::string_view, 5> kNames{"not asked", "joining", "running", "in doubt",
+                                                   "called back"};
+  return kNames[static_cast<std::size_t>(s)];
+}
+
+// Of a job of racks. At the parent the job's ranks are racks.
+struct RacksStatus {
+  std::vector<std::uint8_t> workers{};  // of each rack
+  std::optional<std::uint8_t> rack{};   // which is this box's; empty: it is the parent, and what follows says nothing
+  std::uint16_t first = 0;              // number of its rank 0 in the job
+  Ipv6 parent{};
+  ParentState state = ParentState::kNotAsked;
+  TimeNs heard = 0;                 // when the parent last answered, or the waiting for it began; 0: it is not asked
+  std::uint64_t missing_racks = 0;  // that the parent waits for
+  std::string told{};               // what somebody in its place said, and could not prove
+  bool operator==(const RacksStatus&) const noexcept = default;
+};
+
 struct JobStatus {
   JobId id{};
   std::string name{};
@@ -145,6 +175,7 @@ struct JobStatus {
   // Set: a session. Its members never join: of their status binding and last_seen are meant.
   std::optional<SessionStatus> session{};
   std::optional<BoxesStatus> boxes{};  // empty: this box alone
+  std::optional<RacksStatus> racks{};  // empty: one level
   bool operator==(const JobStatus&) const = default;
 };
 

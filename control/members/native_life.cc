@@ -25,7 +25,11 @@ std::uint64_t NativeLife::live(TimeNs now) const noexcept {
   return bits;
 }
 
-TimeNs NativeLife::patience() const noexcept { return std::max(config_.lease, kJoinPatience); }
+TimeNs NativeLife::lease() const noexcept {
+  return term_.parent ? std::max(config_.lease, term_.parent->lease) : config_.lease;
+}
+
+TimeNs NativeLife::patience() const noexcept { return std::max(lease(), kJoinPatience); }
 
 JobStatus NativeLife::status(TimeNs now) const {
   const Term& term = newest_term();
@@ -38,6 +42,7 @@ JobStatus NativeLife::status(TimeNs now) const {
     s.missing_servers = missing_servers();
   }
   s.live = live(now);
+  if (config_.racks) s.racks = racks_status();
   if (!config_.boxes) return s;
   s.boxes = boxes_status(term);
   s.boxes->stand_in = stand_in_;

@@ -5,9 +5,10 @@
 // The phases, and what leads from one to another, are the table of life_phase.h.
 //
 // By concern: joining.cc takes JOINs, offer.cc begins an epoch, ending.cc ends it or calls its members back,
-// room.cc has the slot memory, changing.cc takes another configuration, native_life.cc has what others may ask.
+// racked.cc speaks for a rack to the parent of its job, room.cc has the slot memory, changing.cc takes another configuration, native_life.cc has what others may ask.
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +17,7 @@
 #include "jobs/binding.h"
 #include "members/control_packet.h"
 #include "members/job_config.h"
+#include "members/rack_seat.h"
 #include "members/resident_job.h"
 #include "tally/error.h"
 #include "tally/ids.h"
@@ -34,6 +36,9 @@ class NativeLife final : public ResidentJob {
   // A JOIN whose job, token, world and rank are right.
   void join(const JoinRequest& join, const jobs::Binding& source, TimeNs now);
   void from_member(const ControlPacket& packet, const jobs::Binding& source, TimeNs now) override;
+  // Of a rack's box: its parent is at that address, and waits for, or is to take, such a packet.
+  [[nodiscard]] bool awaits(const engine::Datagram& datagram, const Ipv6& from) const noexcept;
+  void from_parent(const engine::Datagram& datagram, const jobs::Binding& source, TimeNs now);
   // Its members are told of the plan, page by page.
   void from_planned(const PlanPacket& packet, const jobs::Binding& source, TimeNs now) override;
   void disagree(Epoch epoch, std::string_view text, TimeNs now) override;
@@ -75,7 +80,7 @@ class NativeLife final : public ResidentJob {
   [[nodiscard]] bool offered() const noexcept { return offer_.epoch != Epoch{}; }
   // Every rank is there, and there is no offer: only slot memory is missing.
   [[nodiscard]] bool waits() const noexcept override {
-    return phase_ == JobPhase::kForming && complete() && !offered();
+    return phase_ == JobPhase::kForming && complete() && !offered() && parent_answered();
   }
   // It lives in one, is about to, or last did.
   [[nodiscard]] EpochsInUse epochs() const noexcept { return {term_.epoch, offer_.epoch, gone_.term.epoch}; }
@@ -105,6 +110,8 @@ class NativeLife final : public ResidentJob {
   // When the silence of a member ends its lease.
   [[nodiscard]] TimeNs lease_end(Rank rank) const noexcept;
   [[nodiscard]] TimeNs patience() const noexcept;
+  // Of the members now: that of the parent too, if there is one.
+  [[nodiscard]] TimeNs lease() const noexcept;
 
   // joining.cc
   void join_as_server(const JoinRequest& join, const jobs::Binding& source, TimeNs now);
@@ -122,11 +129,14 @@ class NativeLife final : public ResidentJob {
 
   // offer.cc
   void make_offer(TimeNs now);
+  // The first peer to QUERY: the furthest in numbers; of those the one that lacks least.
+  [[nodiscard]] Rank most_advanced() const;
   void cancel_offer();
   [[nodiscard]] bool refuse_narrow_servers(std::uint16_t elements);
   [[nodiscard]] std::uint16_t negotiated_elements() const;
   [[nodiscard]] std::shared_ptr<const NamedPlan> new_plan();
   void fill_group(Term& term) const;
+  // And the epoch, if it has none.
   void draw_secrets(Term& term);
   [[nodiscard]] GenerationRecord new_record(std::uint32_t window, std::uint16_t elements);
   // (Re)publishes the row of a term with the members' present bindings; returns the version that carries it.
@@ -150,6 +160,20 @@ class NativeLife final : public ResidentJob {
   void call_missing();
   void begin_reforming(TimeNs now);
 
+  // racked.cc
+  [[nodiscard]] bool parent_answered() const noexcept;
+  [[nodiscard]] RackClaim claim() const;
+  [[nodiscard]] Chunk newest_next() const noexcept;
+  void offer_of_parent(TimeNs now);
+  void refused_by_parent(const std::string& text);
+  void called_by_parent(TimeNs now);
+  void aborted_by_parent(const std::string& text);
+  void at_same_epoch(TimeNs now);
+  void tick_parent(TimeNs now);
+  void say_to_parent(TimeNs now);
+  void leave_parent(PacketType how, std::string_view text);
+  [[nodiscard]] RacksStatus racks_status() const;
+
   // changing.cc
   [[nodiscard]] std::string objection_to_window(std::uint32_t window) const;
   [[nodiscard]] std::string objection_to_change(const NativeConfig& next) const;
@@ -161,6 +185,7 @@ class NativeLife final : public ResidentJob {
   TimeNs returning_since_ = kNever;  // fresh forming: first JOIN that reported a living generation
   std::uint64_t left_out_ = 0;       // of the job's boxes: members lost them, and plans do without
   bool stand_in_ = false;            // the plan source gave none that fits
+  std::unique_ptr<RackSeat> seat_;   // of a rack's box, since its workers were there for the first time
 };
 
 }  // namespace tally::members

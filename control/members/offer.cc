@@ -33,19 +33,9 @@ std::optional<GenerationRecord> common_record(std::span<const MemberState> worke
   return common;
 }
 
-// The first peer to QUERY: the furthest in numbers; of those the one that lacks least.
 bool further(const MemberState& a, const MemberState& b) {
   const std::int32_t by_next = serial_difference(a.next, b.next);
   return by_next != 0 ? by_next > 0 : serial_difference(a.lowest, b.lowest) > 0;
-}
-
-Rank most_advanced(std::span<const MemberState> workers) {
-  std::optional<Rank> best;
-  for (std::size_t r = 0; r < workers.size(); ++r) {
-    if (!workers[r].joined) continue;
-    if (!best || further(workers[r], workers[raw(*best)])) best = Rank{static_cast<std::uint16_t>(r)};
-  }
-  return best.value_or(Rank{0});
 }
 
 // The first rank of each (port, VLAN, IP version): one identical frame serves all that share them.
@@ -65,6 +55,15 @@ std::uint64_t leaders_of(const jobs::NativeJob& row) {
 }
 
 }  // namespace
+
+Rank NativeLife::most_advanced() const {
+  std::optional<Rank> best;
+  for (std::uint16_t r = 0; r < config_.workers; ++r) {
+    if (!members_[r].joined) continue;
+    if (!best || further(members_[r], members_[raw(*best)])) best = Rank{r};
+  }
+  return best.value_or(Rank{0});
+}
 
 std::uint16_t NativeLife::negotiated_elements() const {
   std::uint16_t least = config_.elements;
@@ -102,7 +101,7 @@ void NativeLife::fill_group(Term& term) const {
 }
 
 void NativeLife::draw_secrets(Term& term) {
-  term.epoch = box_.draw_epoch(id_);
+  if (term.epoch == Epoch{}) term.epoch = box_.draw_epoch(id_);
   term.result = box_.source.cookie();
   term.salt = box_.source.word();
   for (const Rank r : ranks_) term.contribution.at(place_of(r)) = box_.source.cookie();
@@ -122,6 +121,7 @@ GenerationRecord NativeLife::new_record(std::uint32_t window, std::uint16_t elem
 // nothing yet, because pools of lower priority are to make room first.
 void NativeLife::make_offer(TimeNs now) {
   cancel_offer();
+  if (config_.has_parent()) return offer_of_parent(now);
   const auto common = common_record(workers());
   const std::uint16_t elements = common ? common->elements.host() : negotiated_elements();
   if (refuse_narrow_servers(elements)) return;
@@ -139,7 +139,7 @@ void NativeLife::make_offer(TimeNs now) {
   term.key = key_;
   term.record = common ? *common : new_record(*window, elements);
   term.window = *window;
-  term.most_advanced = common ? most_advanced(workers()) : Rank{0};
+  term.most_advanced = common ? most_advanced() : Rank{0};
   term.base = common ? member(term.most_advanced).next : config_.first_chunk;
   term.held = common && (!reforming() || term_.held);
   if (config_.boxes) {
@@ -201,6 +201,7 @@ bool NativeLife::in_force(std::uint64_t version, TimeNs now) {
     returning_since_ = kNever;
     running_since_ = now;
     reason_.clear();
+    if (seat_) seat_->use();
     enter(JobPhase::kRunning);
     if (term_.window >= std::min(config_.window, term_.record.largest_window.host())) limit_to(kNoLimit);
     box_.slots_changed = true;  // it can be called back again
@@ -240,6 +241,7 @@ void NativeLife::answer_running(Rank rank) {
   p.record = term.record;
   p.window = Be<std::uint32_t>(term.window);
   p.most_advanced = Be<std::uint16_t>(raw(term.most_advanced));
+  p.lease_ms = Be<std::uint32_t>(static_cast<std::uint32_t>(lease() / kMillisecond));
   p.discipline = config_.discipline;
   if (shares_slots(p.discipline)) p.shared_slots = Be<std::uint32_t>(box_.shared_slots());
   p.results = term.results;
@@ -255,6 +257,7 @@ void NativeLife::answer_running(Rank rank) {
   if (shares_slots(p.discipline)) header.priority = config_.priority;
   if (config_.stragglers) header.flags = kFlagIncomplete;
   PlannedText planned;
+  std::string racks;
   std::string_view text;
   if (term.plan) {
     header.flags = kFlagPlanned;
@@ -262,6 +265,13 @@ void NativeLife::answer_running(Rank rank) {
     planned.bytes = Be<std::uint32_t>(static_cast<std::uint32_t>(term.plan->bytes.size()));
     planned.home = term.plan->index_of(own_address());
     text = {reinterpret_cast<const char*>(&planned), sizeof planned};
+  }
+  if (config_.racks) {
+    header.flags = kFlagRacks;
+    const std::uint8_t rack =
+        term.parent ? term.parent->most_advanced : static_cast<std::uint8_t>(raw(term.most_advanced));
+    racks = racks_text(rank, rack);
+    text = racks;
   }
   box_.outbox.send_joined(header, p, text, &key_, m.binding);
 }

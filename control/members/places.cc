@@ -6,11 +6,43 @@
 #include <utility>
 
 #include "members/box_state.h"
+#include "members/rack_seat.h"
 #include "members/resident_job.h"
 #include "members/texts.h"
 
 namespace tally::members {
 namespace {
+
+std::uint32_t rack_key(Generation generation, const RacksConfig& racks, std::size_t rack) noexcept {
+  std::uint32_t sum = 0;
+  const std::uint32_t first = racks.first_of(rack);
+  for (std::uint32_t g = first; g < first + racks.workers[rack]; ++g) sum += racked_key(generation, g);
+  return sum;
+}
+
+std::uint32_t key_of(Generation generation, const NativeConfig& config, Rank rank) noexcept {
+  if (!config.racks) return rank_key(generation, rank);
+  const RacksConfig& racks = *config.racks;
+  if (!racks.rack) return rack_key(generation, racks, raw(rank));
+  return racked_key(generation, racks.first_of(*racks.rack) + std::uint32_t{raw(rank)});
+}
+
+jobs::Parent parent_of(const ParentTerm& told, const RacksConfig& racks, Rank most_advanced) noexcept {
+  jobs::Parent parent;
+  parent.binding = told.binding;
+  parent.job = told.job;
+  parent.rack = *racks.rack;
+  parent.racks = static_cast<std::uint8_t>(racks.workers.size());
+  parent.shards = told.shards;
+  parent.most_advanced = most_advanced;
+  parent.window = told.window;
+  for (std::size_t rack = 0; rack < racks.workers.size(); ++rack)
+    parent.key_sum += rack_key(told.generation(), racks, rack);
+  parent.cookie = told.cookie;
+  parent.result_cookie = told.result;
+  parent.members = members_of(static_cast<std::uint16_t>(racks.workers.size()));
+  return parent;
+}
 
 bool knows_secret(const Term& term, const Header& h) noexcept {
   return raw(h.epoch_id()) != 0 && h.epoch_id() == term.epoch &&
@@ -75,7 +107,7 @@ std::string ResidentJob::silence_text(const std::vector<Rank>& silent, TimeNs le
   for (const Rank r : silent) {
     const MemberState& m = member(r);
     if (!text.empty()) text += "; ";
-    text += rank_text(r) + " at " + address_text(m.binding.address) + " was silent for " +
+    text += rank_text(r, names()) + " at " + address_text(m.binding.address) + " was silent for " +
             seconds_text(now - heard_at(r));
   }
   return text + " (lease " + seconds_text(lease) + ")";
@@ -141,7 +173,7 @@ void ResidentJob::call_back(Rank rank) {
 
 JoinedPayload ResidentJob::joined_part(std::uint64_t nonce, JoinStatus status) const {
   JoinedPayload p = box_.joined_part(nonce, status);
-  p.world = Be<std::uint16_t>(config_.workers);
+  p.world = Be<std::uint16_t>(config_.world());
   p.lease_ms = Be<std::uint32_t>(static_cast<std::uint32_t>(config_.lease / kMillisecond));
   return p;
 }
@@ -149,12 +181,29 @@ JoinedPayload ResidentJob::joined_part(std::uint64_t nonce, JoinStatus status) c
 void ResidentJob::answer_forming(std::uint64_t nonce, std::uint64_t awaited, const jobs::Binding& to) {
   JoinedPayload p = joined_part(nonce, JoinStatus::kForming);
   p.missing = Be<std::uint64_t>(awaited);
-  box_.outbox.send_joined(Header{}, p, {}, &key_, to);
+  Header header;
+  std::string text;
+  if (config_.has_parent()) {
+    header.flags = kFlagRacks;
+    text = racks_text({}, 0);
+  }
+  box_.outbox.send_joined(header, p, text, &key_, to);
+}
+
+std::string ResidentJob::racks_text(Rank to, std::uint8_t most_advanced) const {
+  const RacksConfig& racks = *config_.racks;
+  RacksText fixed;
+  fixed.rack = racks.rack.value_or(static_cast<std::uint8_t>(raw(to)));
+  fixed.most_advanced = most_advanced;
+  fixed.racks = static_cast<std::uint8_t>(racks.workers.size());
+  std::string text(reinterpret_cast<const char*>(&fixed), sizeof fixed);
+  text.append(racks.workers.begin(), racks.workers.end());
+  return text;
 }
 
 void ResidentJob::refuse_held(const Request& request, const jobs::Binding& source, TimeNs now) {
   box_.refuse(request, source, now, MembershipDrop::kHeld,
-              "rank " + std::to_string(raw(request.rank)) + " is held by a live process at " +
+              rank_text(request.rank, names()) + " is held by a live process at " +
                   address_text(member(request.rank).binding.address));
 }
 
@@ -187,7 +236,7 @@ std::shared_ptr<jobs::NativeJob> ResidentJob::row_of(const Term& term) const {
     row->reserved = quota_.reserved;
   }
   for (std::uint16_t r = 0; r < config_.workers; ++r) {
-    const std::uint32_t key = rank_key(term.generation(), Rank{r});
+    const std::uint32_t key = key_of(term.generation(), config_, Rank{r});
     row->ranks.at(r) = {term.contribution.at(r), key, members_[r].binding};
     row->key_sum += key;
   }
@@ -197,6 +246,10 @@ std::shared_ptr<jobs::NativeJob> ResidentJob::row_of(const Term& term) const {
     row->server_ranks.at(i) = {term.contribution.at(place_of(r)), 0, member(r).binding};
   }
   if (term.plan) row->take_part(term.part);
+  if (term.parent) {
+    row->racked = true;
+    row->parent = parent_of(*term.parent, *config_.racks, term.most_advanced);
+  }
   row->rates = rate_limits(config_, box_.options.shards);
   row->limits_packets = row->rates.packets.has_value();
   return row;

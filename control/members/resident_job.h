@@ -25,6 +25,7 @@
 #include "members/life_phase.h"
 #include "members/membership_status.h"
 #include "members/plan_source.h"
+#include "members/texts.h"
 #include "tally/error.h"
 #include "tally/ids.h"
 #include "tally/time.h"
@@ -33,6 +34,7 @@
 namespace tally::members {
 
 struct BoxState;
+struct ParentTerm;
 
 // A worker that waits repeats its JOIN at least once a second; three misses end its patience with us and ours
 // with it, also where the lease is shorter than that.
@@ -137,6 +139,7 @@ struct Term {
   std::shared_ptr<const NamedPlan> plan{};
   std::shared_ptr<const jobs::PlanPart> part{};  // of it this box's
   std::optional<BoxIndex> guest{};               // which of the plan's boxes this is, that is not the home
+  std::shared_ptr<const ParentTerm> parent{};    // of a rack's box: what its parent told of the epoch
 
   [[nodiscard]] Generation generation() const noexcept { return Generation{record.generation.host()}; }
   void take_plan(std::shared_ptr<const NamedPlan> taken, BoxIndex own) {
@@ -218,6 +221,12 @@ class ResidentJob {
   [[nodiscard]] const NativeConfig& config() const noexcept { return config_; }
   [[nodiscard]] const auth::Key& key() const noexcept { return key_; }
   [[nodiscard]] JobPhase phase() const noexcept { return phase_; }
+  // What people call its ranks.
+  [[nodiscard]] RankNames names() const noexcept {
+    if (!config_.racks) return {};
+    return config_.ranks_are_racks() ? RankNames{.word = "rack"}
+                                     : RankNames{.first = config_.racks->first_of(*config_.racks->rack)};
+  }
   [[nodiscard]] bool active() const noexcept {
     return phase_ == JobPhase::kRunning || phase_ == JobPhase::kDraining;
   }
@@ -285,6 +294,8 @@ class ResidentJob {
   void call_back(Rank rank);
 
   [[nodiscard]] JoinedPayload joined_part(std::uint64_t nonce, JoinStatus status) const;
+  // What JOINED says with kFlagRacks, to a worker of this rack or to that rack: in the text the first rank to ask.
+  [[nodiscard]] std::string racks_text(Rank to, std::uint8_t most_advanced) const;
   // `awaited`: of the home the workers whose JOIN forming waits for; 0 also while it waits for servers only.
   void answer_forming(std::uint64_t nonce, std::uint64_t awaited, const jobs::Binding& to);
   void refuse_held(const Request& request, const jobs::Binding& source, TimeNs now);

@@ -12,10 +12,10 @@ namespace tally::members {
 namespace {
 
 // "rank 3", "ranks 0, 2 and 5"
-std::string numbered(const char* word, std::uint64_t bits) {
-  std::string text = word + std::string(std::popcount(bits) == 1 ? " " : "s ");
+std::string numbered(const RankNames& names, std::uint64_t bits) {
+  std::string text = names.word + std::string(std::popcount(bits) == 1 ? " " : "s ");
   for (bool first = true; bits != 0; first = false) {
-    const int number = std::countr_zero(bits);
+    const int number = names.first + std::countr_zero(bits);
     bits &= bits - 1;
     if (!first) text += bits == 0 ? " and " : ", ";
     text += std::to_string(number);
@@ -33,16 +33,21 @@ std::string address_text(const Ipv6& address) {
   return done != nullptr ? done : "?";
 }
 
-std::string ranks_text(std::uint64_t ranks) { return ranks == 0 ? "no rank" : numbered("rank", ranks); }
-
-std::string rank_text(Rank rank) {
-  const std::uint32_t server = server_index(rank);
-  return server < kMaxServers ? "server " + std::to_string(server) : "rank " + std::to_string(raw(rank));
+std::string ranks_text(std::uint64_t ranks, const RankNames& names) {
+  return ranks == 0 ? "no " + std::string(names.word) : numbered(names, ranks);
 }
 
-std::string members_text(std::uint64_t ranks, std::uint32_t servers) {
-  if (servers == 0) return ranks_text(ranks);
-  return (ranks == 0 ? "" : ranks_text(ranks) + " and ") + numbered("server", servers);
+std::string rank_text(Rank rank, const RankNames& names) {
+  const std::uint32_t server = server_index(rank);
+  if (server < kMaxServers) return "server " + std::to_string(server);
+  std::string text = names.word;
+  text += ' ';
+  return text += std::to_string(names.first + raw(rank));
+}
+
+std::string members_text(std::uint64_t ranks, std::uint32_t servers, const RankNames& names) {
+  if (servers == 0) return ranks_text(ranks, names);
+  return (ranks == 0 ? "" : ranks_text(ranks, names) + " and ") + numbered({.word = "server"}, servers);
 }
 
 std::string seconds_text(TimeNs t) {

@@ -11,11 +11,20 @@
 
 namespace tally::members {
 
+// What people call the ranks of a job. At the box of a rack they know them by their numbers in the whole job, and the
+// ranks of its parent are racks.
+struct RankNames {
+  const char* word = "rank";
+  std::uint16_t first = 0;  // number of rank 0
+};
+
 [[nodiscard]] std::string address_text(const Ipv6& address);  // 10.0.0.3 or fd00::3
-[[nodiscard]] std::string ranks_text(std::uint64_t ranks);    // "rank 3", "ranks 0, 2 and 5"
-[[nodiscard]] std::string rank_text(Rank rank);               // "rank 3", "server 0"
+// "rank 3", "ranks 0, 2 and 5"
+[[nodiscard]] std::string ranks_text(std::uint64_t ranks, const RankNames& names = {});
+[[nodiscard]] std::string rank_text(Rank rank, const RankNames& names = {});  // "rank 3", "server 0"
 // Workers and servers: "ranks 0 and 2 and server 1", "server 0".
-[[nodiscard]] std::string members_text(std::uint64_t ranks, std::uint32_t servers);
+[[nodiscard]] std::string members_text(std::uint64_t ranks, std::uint32_t servers,
+                                       const RankNames& names = {});
 [[nodiscard]] std::string seconds_text(TimeNs t);         // "10.0 s"
 [[nodiscard]] std::string kib_text(std::uint64_t lines);  // lines of 64 bytes as "23 KiB", rounded up
 

@@ -1,5 +1,6 @@
 #include "jobs/job_table.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "tally/check.h"
@@ -62,6 +63,7 @@ std::shared_ptr<const JobTable> JobTable::with(const ChangedRows& changed) const
     old = row;
     next->templates_[raw(id)] = templates_of(row_as<NativeJob>(row));
   }
+  next->find_racked();
   if (!other_senders) return next;
   next->senders_ = {};
   for (const Row& row : next->rows_) {
@@ -71,6 +73,36 @@ std::shared_ptr<const JobTable> JobTable::with(const ChangedRows& changed) const
       next->senders_.add(sender_of(job->ranks[r].binding), {job, Rank{static_cast<std::uint16_t>(r)}});
   }
   return next;
+}
+
+std::shared_ptr<const JobTable> JobTable::with_parents(std::vector<Ipv6> addresses) const {
+  auto next = std::make_shared<JobTable>(*this);
+  next->parents_ = std::move(addresses);
+  return next;
+}
+
+void JobTable::find_racked() {
+  racked_.clear();
+  for (const Row& row : rows_)
+    if (const auto* const job = row_as<NativeJob>(row); job != nullptr && job->racked != 0)
+      racked_.push_back(job);
+}
+
+// Its packets come from the port of whichever of its cores has them.
+const NativeJob* JobTable::find_at_parent(const Binding& source, JobId there) const noexcept {
+  const auto found = std::ranges::find_if(racked_, [&](const NativeJob* job) {
+    Binding from = job->parent.binding;
+    from.udp_port = source.udp_port;
+    return job->parent.job == there && from == source && source.udp_port >= kBasePort &&
+           source.udp_port < kBasePort + job->parent.shards;
+  });
+  return found == racked_.end() ? nullptr : *found;
+}
+
+bool JobTable::is_parent(const Ipv6& address) const noexcept {
+  return std::ranges::find(parents_, address) != parents_.end() ||
+         std::ranges::any_of(racked_,
+                             [&](const NativeJob* job) { return job->parent.binding.address == address; });
 }
 
 }  // namespace tally::jobs

@@ -42,6 +42,23 @@ struct Stragglers {
   Chunk fence{};              // no chunk before it: the largest `next` in the JOINs of the epoch
 };
 
+// Of a job of racks (docs/protocol_racks.md), in the row of a rack's box: what this box is at its parent. Of the row
+// itself ranks, keys, `key_sum` and `members` are of the rack alone, result cookie and window are what its workers
+// were told.
+struct Parent {
+  Binding binding;            // where it is; the UDP port is that of its shard 0
+  JobId job{};                // there
+  std::uint8_t rack = 0;      // our rank there
+  std::uint8_t racks = 1;     // R, 1..kMaxRacks
+  std::uint8_t shards = 1;    // the parent's data cores
+  Rank most_advanced{};       // of our ranks: whom other racks ask who name none
+  std::uint32_t window = 0;   // the parent's W
+  std::uint32_t key_sum = 0;  // K: of all workers of all racks
+  Cookie cookie{};            // contribution cookie of the rack
+  Cookie result_cookie{};     // the parent's
+  std::uint64_t members = 0;  // bitmap of the racks 0..racks-1
+};
+
 // Slot memory of one core, in lines of 64 bytes from the start of the core's region.
 struct LineRange {
   std::uint32_t first = 0;
@@ -76,9 +93,12 @@ struct NativeJob : Job {
   std::uint8_t shards = 1;  // data cores, 1..64
   std::uint8_t max_priority = 254;
   ResultsMode results = ResultsMode::kUnicast;
-  bool planned = false;                   // `part` is there; says so in the line that is here anyway
-  std::uint32_t window = 0;               // W, a power of two, 16..16384
-  std::uint32_t span = 0;                 // 2 x the largest window of the generation
+  bool planned = false;      // `part` is there; says so in the line that is here anyway
+  std::uint32_t window = 0;  // W, a power of two, 16..16384
+  std::uint32_t span = 0;    // 2 x the largest window of the generation
+  // 1: `parent` is there; discipline pool, no stragglers, unicast results. A word, and here, since every packet asks
+  // for it together with what is behind it.
+  std::uint32_t racked = 0;
   Stragglers stragglers;                  // discipline pool
   std::uint32_t key_sum = 0;              // sum of all members' keys
   std::uint8_t servers = 0;               // external ones, 1..kMaxServers; 0: none
@@ -98,6 +118,13 @@ struct NativeJob : Job {
   std::array<Member, kMaxServers> server_ranks{};  // by server_index(); keys 0
   RateLimits rates;
   std::uint16_t enlisted_servers = 0;  // as enlisted, by server_index()
+  Parent parent;                       // racked
+
+  // Has an entry of it nothing but what every pool's has?
+  [[nodiscard]] bool is_plain_pool() const noexcept {
+    return discipline == Discipline::kPool &&
+           (std::uint64_t{racked} | std::uint64_t{stragglers.timeout} << 32) == 0;
+  }
 
   // What of a plan is this box's. Before: ranks and servers are filled; whose binding is empty is not known here.
   void take_part(std::shared_ptr<const PlanPart> of_plan) noexcept;
@@ -143,6 +170,14 @@ inline std::uint32_t keys_of(const NativeJob& job, std::uint64_t ranks) noexcept
   for (; ranks != 0; ranks &= ranks - 1)
     keys += job.ranks[static_cast<unsigned>(std::countr_zero(ranks))].key;
   return keys;
+}
+
+// Of a racked job: slot and shard of a chunk at the parent.
+constexpr SlotIndex slot_at(const Parent& parent, Chunk chunk) noexcept {
+  return SlotIndex{raw(chunk) & (parent.window - 1)};
+}
+constexpr std::uint8_t shard_at(const Parent& parent, Chunk chunk) noexcept {
+  return static_cast<std::uint8_t>(raw(slot_at(parent, chunk)) % parent.shards);
 }
 
 constexpr SlotMap slot_map(const NativeJob& job) noexcept {
@@ -217,6 +252,12 @@ class JobTable {
     const Templates& of = templates_[raw(id)];
     return raw(rank) < of.members ? &of.by_rank[raw(rank)] : nullptr;
   }
+  // The racked row whose parent calls it so; nullptr: there is none.
+  [[nodiscard]] const NativeJob* find_at_parent(const Binding& source, JobId there) const noexcept;
+  // Is this a parent's? What its control says comes from there before a row is.
+  [[nodiscard]] bool is_parent(const Ipv6& address) const noexcept;
+  // Whether anything is asked about parents at all.
+  [[nodiscard]] bool has_parents() const noexcept { return !parents_.empty() || !racked_.empty(); }
   [[nodiscard]] const Row& row(JobId id) const noexcept { return rows_[raw(id)]; }  // id: at most kMaxJobs
   [[nodiscard]] std::uint32_t cap(JobId id) const noexcept { return (*caps_)[raw(id)]; }
   // Whose packets these are; an empty job: nobody's.
@@ -229,6 +270,9 @@ class JobTable {
   [[nodiscard]] std::shared_ptr<const JobTable> with(JobId id, Row row) const {
     return with(ChangedRows{{id, std::move(row)}});
   }
+  // The copy that takes what control of these parents says: of jobs that are configured to have one, whether they
+  // have a row or not.
+  [[nodiscard]] std::shared_ptr<const JobTable> with_parents(std::vector<Ipv6> addresses) const;
 
  private:
   std::shared_ptr<const SharedCaps> caps_;
@@ -237,10 +281,13 @@ class JobTable {
     std::uint16_t members = 0;
   };
   static Templates templates_of(const NativeJob* job);
+  void find_racked();
 
   std::array<Row, kMaxJobs + 1> rows_{};
   std::array<Templates, kMaxJobs + 1> templates_{};  // of the native rows
   SessionSenders senders_;
+  std::vector<Ipv6> parents_;
+  std::vector<const NativeJob*> racked_;  // rows, few
 };
 
 // How a new job table reaches the data cores.

@@ -76,6 +76,7 @@ void DebugLog::joined(const engine::Membership& m, const EngineStatistics& stati
   line((anew ? "joined, " + path_ + " (" + transport.describe() + ")" : std::string("new epoch")) +
        ", elements " + std::to_string(m.elements) + ", window " + std::to_string(m.window) + ", shards " +
        std::to_string(m.shards) + ", " + (m.results == ResultsMode::kMulticast ? "multicast" : "unicast") +
+       (m.has_racks() ? ", rack " + std::to_string(m.place.rack) + " of " + std::to_string(m.place.racks) : "") +
        ", epoch " + hexadecimal(raw(m.epoch)) + ", generation " + hexadecimal(raw(m.generation)) +
        ", after " + std::to_string(statistics.joins) + " JOINs");
 }
@@ -86,8 +87,9 @@ void DebugLog::changed(const EngineStatistics& statistics) {
   last_ = statistics;
 }
 
-void DebugLog::waiting(std::uint64_t ranks) {
-  if (info_ && ranks != 0 && ranks != waiting_for_) line("waiting for " + engine::name_ranks(ranks));
+void DebugLog::waiting(std::uint64_t ranks, std::uint32_t first_rank) {
+  if (info_ && ranks != 0 && ranks != waiting_for_)
+    line("waiting for " + engine::name_ranks(ranks, first_rank));
   waiting_for_ = ranks;
 }
 

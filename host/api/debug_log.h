@@ -52,8 +52,8 @@ class DebugLog {
   void joined(const engine::Membership& membership, const EngineStatistics& statistics,
               const Transport& transport);
   void changed(const EngineStatistics& statistics);
-  // While joining; ranks: bitmap, 0: the box has not said. Says each new answer once.
-  void waiting(std::uint64_t ranks);
+  // While joining; ranks: bitmap, 0: the box has not said; its bit 0 is first_rank. Says each new answer once.
+  void waiting(std::uint64_t ranks, std::uint32_t first_rank);
   // What the transport says of the path; empty: nothing. Said as TroubleNews decides, and again at the end.
   void troubled(const std::string& trouble, TimeNs now);
   void closed(const Error& error) const;

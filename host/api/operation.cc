@@ -44,7 +44,7 @@ Result<OperationStats> Operation::wait(std::chrono::milliseconds timeout) const 
     if (state->finished.wait_until(lock, moment_after(timeout), [&] { return state->result.has_value(); }))
       return *state->result;
   }
-  const std::string ranks = engine::name_ranks(state->view->missing());
+  const std::string ranks = state->view->missing();
   return fail(ErrorCode::kTimeout,
               "the operation is not done after " + std::to_string(timeout.count()) + " ms and goes on; " +
                   (ranks.empty() ? "the box has not said who is missing" : "waiting for " + ranks));
@@ -90,9 +90,9 @@ void WorkerView::note_done() const noexcept {
   if (const int fd = event_.load(); fd >= 0) (void)!eventfd_write(fd, 1);
 }
 
-std::uint64_t WorkerView::missing() const {
+std::string WorkerView::missing() const {
   const std::lock_guard lock(mutex_);
-  return content_.missing;
+  return engine::name_ranks(content_.missing, content_.first_rank);
 }
 
 std::chrono::steady_clock::time_point moment_after(std::chrono::milliseconds timeout) {

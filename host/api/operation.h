@@ -27,6 +27,7 @@ class WorkerView {
     EngineStatistics statistics{};
     std::optional<WorkerMembership> membership{};
     std::uint64_t missing = 0;    // ranks that progress waits for, as far as the box said
+    std::uint32_t first_rank = 0;  // what the program calls rank 0 of it
     std::uint64_t datagrams = 0;  // received, refused ones included
     std::string trouble{};        // what the transport says of the path
     std::optional<Error> closed{};
@@ -56,7 +57,8 @@ class WorkerView {
 
   [[nodiscard]] Content content() const;
   [[nodiscard]] std::optional<Error> closed() const;
-  [[nodiscard]] std::uint64_t missing() const;
+  // "rank 3" that progress waits for; empty: the box has not said.
+  [[nodiscard]] std::string missing() const;
 
   // As Worker::event_fd().
   [[nodiscard]] int event_fd() const;

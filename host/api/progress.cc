@@ -20,6 +20,9 @@ WorkerMembership for_program(const engine::Membership& m, std::uint16_t rank) {
   out.epoch = raw(m.epoch);
   out.lease = std::chrono::milliseconds(m.lease / kMillisecond);
   out.multicast = m.results == ResultsMode::kMulticast;
+  out.racks = m.place.racks;
+  out.rack = m.place.rack;
+  out.first_rank = m.place.first;
   return out;
 }
 
@@ -203,7 +206,7 @@ void Progress::publish() {
   published_at_ = now_;
   const EngineStatistics& statistics = engine_->statistics();
   log_.changed(statistics);
-  if (engine_->state() == engine::EngineState::kJoining) log_.waiting(engine_->missing());
+  if (engine_->state() == engine::EngineState::kJoining) log_.waiting(engine_->missing(), engine_->first_rank());
   const bool closed = engine_->state() == engine::EngineState::kClosed;
   const bool news = (closed && !closed_published_) || (told() && !told_published_);
   if (closed && !closed_published_) log_.closed(engine_->why_closed());
@@ -222,6 +225,7 @@ void Progress::publish() {
     content.statistics = statistics;
     if (asks) content.trouble = std::move(trouble);
     content.missing = engine_->missing();
+    content.first_rank = engine_->first_rank();
     content.datagrams = datagrams_;
     content.told = told_published_;
     if (closed && !content.closed) content.closed = engine_->why_closed();

@@ -302,7 +302,7 @@ Error late(const WorkerOptions& options, const WorkerView::Content& content) {
             "nothing that arrived" + after + " answers this worker (" + std::to_string(refused) +
                 " datagrams refused): " + hint(options, content),
             options.job};
-  const std::string ranks = engine::name_ranks(content.missing);
+  const std::string ranks = engine::name_ranks(content.missing, content.first_rank);
   if (ranks.empty())
     return {ErrorCode::kTimeout, "the box answered, but the job did not start" + after, options.job};
   return {ErrorCode::kTimeout,
@@ -436,7 +436,7 @@ Result<void> WorkerImpl::leave(std::chrono::milliseconds timeout) {
       moment_after(timeout), [](const WorkerView::Content& content) { return content.closed.has_value(); });
   const WorkerView::Content content = view_->content();
   if (!closed) {
-    const std::string ranks = engine::name_ranks(content.missing);
+    const std::string ranks = engine::name_ranks(content.missing, content.first_rank);
     return fail(ErrorCode::kTimeout,
                 "leave: not done after " + std::to_string(timeout.count()) + " ms, " +
                     (ranks.empty() ? "the box has not said who is missing" : "waiting for " + ranks) +

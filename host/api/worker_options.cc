@@ -103,8 +103,8 @@ class Checker {
   }
 
   [[nodiscard]] Result<void> numbers() const {
-    if (o_.world < 1 || o_.world > kMaxRanks)
-      return refuse("world", std::to_string(o_.world) + " is not in 1..64");
+    if (o_.world < 1 || o_.world > kMaxWorld)
+      return refuse("world", std::to_string(o_.world) + " is not in 1..4096");
     if (o_.rank >= o_.world) return refuse("rank", rank_beyond_world());
     if (!valid_elements(o_.elements))
       return refuse("elements", std::to_string(o_.elements) +
@@ -357,7 +357,7 @@ Result<void> apply_numbers(const OptionTexts& texts, WorkerOptions& options) {
     std::uint16_t* to;
   };
   for (const Number& each :
-       {Number{"world", 1, kMaxRanks, &options.world}, Number{"rank", 0, kMaxRanks - 1, &options.rank},
+       {Number{"world", 1, kMaxWorld, &options.world}, Number{"rank", 0, kMaxWorld - 1, &options.rank},
         Number{"elements", 0, 2224, &options.elements}, Number{"mtu", kLeastMtu, kGreatestMtu, &options.mtu},
         Number{"priority", 0, kGreatestPriority, &options.priority}}) {
     const auto text = texts.find(each.setting);

@@ -26,6 +26,7 @@ bool ChunkStream::start(const Membership& membership) {
 
 void ChunkStream::enter_epoch(const Membership& membership, std::span<const Ipv6> boxes) {
   membership_ = membership;
+  self_ = membership.rank;
   of_epoch_.job = Be<std::uint16_t>{raw(membership.job)};
   of_epoch_.rank = Be<std::uint16_t>{raw(self_)};
   of_epoch_.epoch = Be<std::uint32_t>{raw(membership.epoch)};
@@ -125,7 +126,7 @@ void ChunkStream::submit(std::unique_ptr<EngineOperation> operation) {
 }
 
 void ChunkStream::number(EngineOperation& operation) noexcept {
-  operation.number(numbered_end_, membership_.elements, membership_.lookahead);
+  operation.number(numbered_end_, membership_.elements, membership_.lookahead, membership_.world);
   numbered_end_ = operation.end();
 }
 
@@ -192,6 +193,9 @@ namespace {
 
 constexpr std::uint32_t kPlainSends = 4;  // the first transmission and k = 3 retransmissions, then QUERYs
 
+// `total` of a QUERY to another rack that leaves to its box whom it asks there.
+constexpr std::uint32_t kMostAdvancedThere = ~std::uint32_t{0};
+
 // Jobs that share slots. A chunk holds its slot until the last rank has sent it, so a rank that is early by a
 // step of computing would fill the memory with chunks that only wait. The first result shows that all ranks
 // are there. It costs a round trip, so a pause is one RTO, which is longer; but no more than 10 ms, because
@@ -232,10 +236,9 @@ std::size_t ChunkStream::transmit(std::span<std::byte> out, TimeNs now, Destinat
   if (flight == nullptr) return 0;
   put_destination(flight->index, flight->box, to);
   if (cause == Cause::kEarly && membership_.world > 1 && !unheard(*flight))
-    return write_query(*flight, cause, Rto::asks_peer(flight->early) ? bit_of(peer_to_query(*flight)) : 0,
-                       out, now);
+    return write_query(*flight, cause, Rto::asks_peer(flight->early) ? peer_to_query(*flight) : Peer{}, out, now);
   if ((cause == Cause::kTimer || flight->gone) && turn_to_query(*flight))
-    return write_query(*flight, cause, bit_of(peer_to_query(*flight)), out, now);
+    return write_query(*flight, cause, peer_to_query(*flight), out, now);
   return write_contribution(*flight, cause, out, now);
 }
 
@@ -329,13 +332,29 @@ bool ChunkStream::turn_to_query(const Flight& flight) const noexcept {
 }
 
 // The most advanced rank, then the ranks after it in turn, without this one.
-Rank ChunkStream::peer_to_query(const Flight& flight) const noexcept {
-  const std::uint32_t world = membership_.world;
+Rank ChunkStream::peer_here(std::uint32_t step) const noexcept {
+  const std::uint32_t ranks = membership_.ranks();
   const std::uint32_t first = raw(membership_.most_advanced);
-  const std::uint32_t self_at = (raw(self_) + world - first) % world;
-  std::uint32_t step = flight.queries % (world - 1);
+  const std::uint32_t self_at = (raw(self_) + ranks - first) % ranks;
   if (step >= self_at) ++step;
-  return Rank{static_cast<std::uint16_t>((first + step) % world)};
+  return Rank{static_cast<std::uint16_t>((first + step) % ranks)};
+}
+
+// In a job of racks the others of the own one, and then everybody else; before all who is likely to be furthest.
+ChunkStream::Peer ChunkStream::peer_to_query(const Flight& flight) const noexcept {
+  const std::uint32_t others = membership_.world - 1;
+  if (!membership_.has_racks()) return {bit_of(peer_here(flight.queries % others)), {}};
+  const RackPlace& place = membership_.place;
+  const std::uint32_t ahead = place.most_advanced != place.rack ? 1 : 0;
+  std::uint32_t step = flight.queries % (ahead + others);
+  if (step < ahead) return {std::uint64_t{1} << place.most_advanced, kMostAdvancedThere};
+  step -= ahead;
+  const std::uint32_t here = membership_.ranks() - 1;
+  if (step < here) return {bit_of(peer_here(step)), {}};
+  step -= here;
+  std::uint32_t rack = (place.rack + 1U) % place.racks;
+  for (; step >= place.workers[rack]; rack = (rack + 1) % place.racks) step -= place.workers[rack];
+  return {std::uint64_t{1} << rack, step};
 }
 
 Header ChunkStream::data_header(PacketType type, std::uint64_t index, std::uint8_t box) const noexcept {
@@ -436,27 +455,28 @@ std::size_t ChunkStream::write_contribution(Flight& flight, Cause cause, std::sp
   return seal(header, bytes, out, kernels_);
 }
 
-std::size_t ChunkStream::write_query(Flight& flight, Cause cause, std::uint64_t peers,
-                                     std::span<std::byte> out, TimeNs now) {
+std::size_t ChunkStream::write_query(Flight& flight, Cause cause, const Peer& peer, std::span<std::byte> out,
+                                     TimeNs now) {
   EngineOperation& operation = *flight.operation;
   Header header = data_header(PacketType::kQuery, flight.index, flight.box);
   header.priority = priority_of(operation);
   header.dtype = static_cast<std::uint8_t>(operation.dtype());
-  header.contributors = Be<std::uint64_t>{peers};
-  header.total = Be<std::uint32_t>{operation.total()};
+  header.contributors = Be<std::uint64_t>{peer.bit};
+  header.total = Be<std::uint32_t>{peer.elsewhere.value_or(operation.total())};
+  if (peer.elsewhere) header.flags |= kFlagDirect;
   flight.asking = true;
   ++operation.stats.packets;
   ++operation.stats.retransmissions;
   ++statistics_.queries;
   StreamBox& box = box_at(flight);
   ++box.traffic.queries;
-  if (peers == 0) {
+  if (peer.bit == 0) {
     ++statistics_.asks;
   } else {
     ++flight.queries;
   }
   if (cause == Cause::kEarly) {
-    if (Rto::asks_server(flight.early)) header.flags |= kFlagDirect;
+    if (Rto::asks_server(flight.early) && !membership_.has_racks()) header.flags |= kFlagDirect;
     window_.sent_early(flight, now, box.rto.asks_at_once(flight.early + 1, box.window));
   } else {
     window_.sent(flight, now);

@@ -64,9 +64,8 @@ class ChunkStream {
  public:
   // `priority`: its class is that of operations that choose none. `kernels` and `statistics` must outlive the
   // stream.
-  ChunkStream(Rank self, std::uint8_t priority, TimeNs rto_floor, const kernels::Kernels& kernels,
-              EngineStatistics& statistics)
-      : self_(self), priority_(priority), rto_floor_(rto_floor), kernels_(kernels), statistics_(statistics) {
+  ChunkStream(std::uint8_t priority, TimeNs rto_floor, const kernels::Kernels& kernels, EngineStatistics& statistics)
+      : priority_(priority), rto_floor_(rto_floor), kernels_(kernels), statistics_(statistics) {
     boxes_.emplace_back(rto_floor);
   }
 
@@ -218,15 +217,20 @@ class ChunkStream {
     return flight.asking && !flight.gone && flight.early % 8 == 7;
   }
   [[nodiscard]] bool turn_to_query(const Flight& flight) const noexcept;
-  [[nodiscard]] Rank peer_to_query(const Flight& flight) const noexcept;
+  // Whom a QUERY names.
+  struct Peer {
+    std::uint64_t bit = 0;                  // 0: nobody, the box alone is asked
+    std::optional<std::uint32_t> elsewhere;  // the bit is another rack's: which rank there
+  };
+  [[nodiscard]] Peer peer_to_query(const Flight& flight) const noexcept;
+  [[nodiscard]] Rank peer_here(std::uint32_t step) const noexcept;
   [[nodiscard]] Header data_header(PacketType type, std::uint64_t index, std::uint8_t box) const noexcept;
   [[nodiscard]] std::uint8_t priority_of(const EngineOperation& operation) const noexcept;
   [[nodiscard]] bool put_exponent(Flight& flight);
   [[nodiscard]] std::size_t write_contribution(Flight& flight, Cause cause, std::span<std::byte> out,
                                                TimeNs now);
-  // peers: the bit of the one that is asked; 0: the box alone.
-  [[nodiscard]] std::size_t write_query(Flight& flight, Cause cause, std::uint64_t peers,
-                                        std::span<std::byte> out, TimeNs now);
+  [[nodiscard]] std::size_t write_query(Flight& flight, Cause cause, const Peer& peer, std::span<std::byte> out,
+                                        TimeNs now);
   [[nodiscard]] std::size_t write_answer(const OwedAnswer& owed, std::span<std::byte> out) const noexcept;
   [[nodiscard]] std::size_t write_gone(const OwedAnswer& owed, std::span<std::byte> out) const noexcept;
   // The data chunk's E lacks this rank, whose own block exceeds it.
@@ -250,7 +254,7 @@ class ChunkStream {
   void complete(const EngineOperation& operation, TimeNs now);
   void find_first_expiry() noexcept;
 
-  Rank self_;
+  Rank self_{};  // as bitmaps have it
   std::uint8_t priority_;
   TimeNs rto_floor_;
   const kernels::Kernels& kernels_;

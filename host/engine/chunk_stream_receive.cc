@@ -122,7 +122,7 @@ void ChunkStream::accept(const Datagram& datagram, Flight& flight, TimeNs now) {
     const ElementRange range = operation.range(*data);
     const bool numbers =
         decode_chunk(operation, range, exponent_of(operation, *data), shift_of(operation), datagram.payload,
-                     kernels_, static_cast<std::uint32_t>(std::popcount(ranks)));
+                     kernels_, membership_.workers_in(ranks));
     no_number = no_number || (operation.exact() && !numbers);  // of others the exponent said so before
     if (ranks != membership_.members()) operation.stats.partial.push_back({range.first, range.count, ranks});
   }
@@ -273,15 +273,16 @@ std::optional<Refused> ChunkStream::on_nack(const Header& header, std::size_t bo
 }
 
 std::optional<Refused> ChunkStream::on_query(const Header& header, std::size_t box) noexcept {
-  const std::uint16_t asker = header.rank.host();
-  if (asker >= membership_.world || asker == raw(self_) || header.contributors.host() != bit_of(self_))
+  const Rank asker = header.rank_id();
+  const bool is_here = raw(asker) < membership_.ranks() && asker != self_;
+  if (!(is_here || membership_.place.is_of_another(asker)) || header.contributors.host() != bit_of(self_))
     return Refused::kPeer;
   const auto index = index_of(header.chunk_id());
   if (!index || (history_.find(*index) == nullptr && !forgotten(*index))) {
     ++statistics_.queries_silent;
     return std::nullopt;
   }
-  if (!answers_.push({*index, Rank{asker}, static_cast<std::uint8_t>(box)})) ++statistics_.answers_dropped;
+  if (!answers_.push({*index, asker, static_cast<std::uint8_t>(box)})) ++statistics_.answers_dropped;
   return std::nullopt;
 }
 

@@ -85,7 +85,8 @@ std::optional<Refused> open_datagram(std::span<const std::byte> bytes, const ker
   if (header.check.host() != kernels.crc32c(bytes.data(), kCheckedBytes)) return Refused::kCheck;
   if (!taken(header.type, opener)) return Refused::kType;
   if (const auto wrong = check_length(out)) return wrong;
-  const std::uint8_t known = header.type == PacketType::kJoined ? kKnownFlags | kFlagPlanned : kKnownFlags;
+  const bool joined = header.type == PacketType::kJoined;
+  const std::uint8_t known = joined ? kKnownFlags | kFlagPlanned | kFlagRacks : kKnownFlags;
   if ((header.flags & ~known) != 0) return Refused::kFlags;
   const bool summed = is_control(header.type) || header.type == PacketType::kReject;
   if (summed && header.sum1.host() != kernels.crc32c(out.payload.data(), out.payload.size()))

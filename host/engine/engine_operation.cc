@@ -16,9 +16,10 @@ EngineOperation::EngineOperation(OperationId id, ElementType type, Dtype dtype, 
   stats.started = now;
 }
 
-void EngineOperation::number(std::uint64_t first, std::uint32_t words, std::uint32_t lookahead) noexcept {
+void EngineOperation::number(std::uint64_t first, std::uint32_t words, std::uint32_t lookahead,
+                             std::uint32_t world) noexcept {
   first_ = first;
-  const bool one_packet = stats.elements <= exact_per_packet(words);
+  const bool one_packet = stats.elements <= exact_per_packet(words) && world <= kMostExact;
   const WireType wire = options_.wire;
   exact_ =
       dtype_ == Dtype::kFloat32 && (wire == WireType::kExact || (wire == WireType::kShortest && one_packet));

@@ -32,7 +32,7 @@ struct EngineOptions {
   std::string job;          // name, 1..64 bytes
   std::string token;        // 0..64 bytes
   Rank rank{};              // below world
-  std::uint16_t world = 1;  // members of the job, 1..64
+  std::uint16_t world = 1;  // members of the job, 1..4096; more than 64 only in a job of racks
   std::uint16_t elements =
       352;  // wish: the most elements a packet of this path carries, 16..2224, multiple of 16
   std::uint64_t instance = 0;  // random per process: tells a restarted worker from a repeated JOIN
@@ -83,8 +83,8 @@ class EngineOperation {
                   const OperationOptions& options, TimeNs now);
 
   // Gives the chunks their numbers: `first` is the index of chunk 0 within the generation. words: of a
-  // packet.
-  void number(std::uint64_t first, std::uint32_t words, std::uint32_t lookahead) noexcept;
+  // packet. world: how many will be in its sums.
+  void number(std::uint64_t first, std::uint32_t words, std::uint32_t lookahead, std::uint32_t world) noexcept;
 
   [[nodiscard]] OperationId id() const noexcept { return id_; }
   [[nodiscard]] ElementType type() const noexcept { return type_; }  // in the caller's spans

@@ -1,6 +1,6 @@
 #pragma once
 // A float32 as a sum that int32 additions make exactly: twelve digits of 24 bits, digit i in units of
-// 2^(24 i - 149). A value touches two of them; 64 ranks' sums stay below 2^30. The whole range of float32
+// 2^(24 i - 149). A value touches two of them; the sums of 64 stay below 2^30. The whole range of float32
 // fits (277 bits of 288), so that the sum is exact, and is rounded once (docs/protocol.md, 10).
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 namespace tally::engine {
 
 inline constexpr std::uint32_t kDigits = 12;
+inline constexpr std::uint32_t kMostExact = 64;  // workers, whose digits stay numbers
 using Digits = std::span<std::int32_t, kDigits>;
 using DigitSums = std::span<const std::int32_t, kDigits>;
 

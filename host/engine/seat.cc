@@ -68,6 +68,8 @@ std::optional<Refused> Seat::on_joined(const Datagram& datagram, TimeNs now, Sea
       break;
     case JoinStatus::kForming:
       missing_ = joined.fixed.missing.host();
+      if ((datagram.header.flags & kFlagRacks) != 0)
+        if (const auto place = read_racks(joined.text)) first_rank_ = place->first;
       heard_ = now;
       news.kind = SeatNews::Kind::kForming;
       return std::nullopt;
@@ -225,6 +227,7 @@ void Seat::enter(const Membership& offer, TimeNs now) {
   }
   counters_.answered();
   membership_ = offer;
+  first_rank_ = offer.place.first;
   claims_ = true;
   state_ = SeatState::kRunning;
   missing_ = 0;
@@ -325,7 +328,7 @@ Header Seat::own_header(PacketType type, const Membership& as) const noexcept {
   Header header;
   header.type = type;
   header.job = Be{raw(as.job)};
-  header.rank = Be{raw(options().rank)};
+  header.rank = Be{raw(as.rank)};
   header.epoch = Be{raw(as.epoch)};
   header.cookie = Be{raw(as.cookie)};
   return header;

@@ -153,6 +153,8 @@ class Seat {
   // The newest epoch entered; nullopt: none since joining anew.
   [[nodiscard]] const std::optional<Membership>& membership() const noexcept { return membership_; }
   [[nodiscard]] std::uint64_t missing() const noexcept { return missing_; }  // ranks, while forming
+  // What the program calls rank 0 of bitmaps: another one than 0 in a job of racks, as far as the box said.
+  [[nodiscard]] std::uint32_t first_rank() const noexcept { return first_rank_; }
   // The newest refusal that was only a hint since joining began, printable; empty: none.
   [[nodiscard]] const std::string& told() const noexcept { return told_; }
   [[nodiscard]] const EngineOptions& options() const noexcept { return speaker_.options(); }
@@ -204,6 +206,7 @@ class Seat {
   std::uint64_t lost_forgot_ = 0;
   TimeNs lost_due_ = kNever;
   std::uint64_t missing_ = 0;
+  std::uint32_t first_rank_ = 0;
   std::string told_;
   Backoff leave_;
   Backoff abort_;

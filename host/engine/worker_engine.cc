@@ -42,8 +42,8 @@ Result<void> validate(const EngineOptions& o) {
   if (o.token.size() > kMaxTokenBytes)
     return refuse("token: at most " + std::to_string(kMaxTokenBytes) + " bytes, this one has " +
                   std::to_string(o.token.size()));
-  if (o.world < 1 || o.world > kMaxRanks)
-    return refuse("world: " + std::to_string(o.world) + " is not in 1..64");
+  if (o.world < 1 || o.world > kMaxWorld)
+    return refuse("world: " + std::to_string(o.world) + " is not in 1..4096");
   if (raw(o.rank) >= o.world)
     return refuse("rank: " + std::to_string(raw(o.rank)) + " is not below world " + std::to_string(o.world));
   if (o.elements == 0 || !valid_elements(o.elements))
@@ -72,8 +72,7 @@ WorkerEngine::WorkerEngine(EngineOptions options, const kernels::Kernels& kernel
     : seat_(std::move(options), kernels),
       kernels_(kernels),
       guests_(seat_.speaker()),
-      stream_(seat_.options().rank, seat_.options().priority, seat_.options().rto_floor, kernels,
-              statistics_) {
+      stream_(seat_.options().priority, seat_.options().rto_floor, kernels, statistics_) {
   list_boxes();
 }
 
@@ -130,6 +129,9 @@ Result<OperationId> WorkerEngine::submit(ElementType type, std::vector<Segment> 
   if (leaving_ != Leaving::kNo) return fail(ErrorCode::kClosed, "the worker is leaving");
   if (auto why = objection_to(options.priority); !why.empty())
     return fail(ErrorCode::kInvalidArgument, std::move(why));
+  if (options.wire == WireType::kExact && seat_.options().world > kMaxRanks)
+    return fail(ErrorCode::kInvalidArgument, "wire: exact sums are for jobs of up to 64 workers; this one has " +
+                                                 std::to_string(seat_.options().world));
   if (!is_float(type)) {
     if (options.mean) return fail(ErrorCode::kInvalidArgument, "mean: only sums of float have one");
     if (options.wire == WireType::kInt16 || options.wire == WireType::kExact)
@@ -369,7 +371,7 @@ void WorkerEngine::on_offer(const SeatNews& news, TimeNs now) {
   }
   if (anew) {
     if (in_one) {
-      const std::string who = news.anew == 0 ? "some rank" : name_ranks(news.anew);
+      const std::string who = news.anew == 0 ? "some rank" : name_ranks(news.anew, news.offer.place.first);
       stream_.fail_all(
           {ErrorCode::kAborted, "the job began a new generation: " + who + " joined anew", options.job});
     }
@@ -458,7 +460,7 @@ void WorkerEngine::time_out(TimeNs now) {
   if (doubtful_at() <= now) ask_again(now);
   if (guests_.size() != 0 && guests_.time_out(now)) tell_lost(now);
   if (const EngineOperation* const late = stream_.expired(now)) {
-    const std::string ranks = name_ranks(missing());
+    const std::string ranks = name_ranks(missing(), first_rank());
     const std::string name = "operation " + std::to_string(static_cast<std::uint64_t>(late->id()));
     const StreamFailure failure{
         late->id(),

@@ -133,6 +133,8 @@ class WorkerEngine {
   [[nodiscard]] std::uint64_t missing() const noexcept {
     return state() == EngineState::kJoining ? seat_.missing() : stream_.missing();
   }
+  // In a job of racks bitmaps are of the own rack: what the program calls rank 0 of them.
+  [[nodiscard]] std::uint32_t first_rank() const noexcept { return seat_.first_rank(); }
   [[nodiscard]] std::uint64_t live() const noexcept { return live_; }  // bitmap in the last heartbeat echo
   [[nodiscard]] const EngineStatistics& statistics() const noexcept { return statistics_; }
 

@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cstring>
+#include <numeric>
 
 namespace tally::engine {
 namespace {
@@ -29,11 +30,32 @@ bool plausible(const Membership& m, std::uint16_t elements) noexcept {
   return raw(m.job) != 0 && raw(m.job) <= kMaxJobs && raw(m.epoch) != 0 && raw(m.generation) != 0 &&
          is_window(m.largest_window) && is_window(m.window) && m.window <= m.largest_window &&
          is_window(m.lookahead) && m.lookahead <= m.largest_window && m.elements != 0 &&
-         valid_elements(m.elements) && m.elements <= elements && m.world >= 1 && m.world <= kMaxRanks &&
-         raw(m.most_advanced) < m.world && m.shards >= 1 && m.shards <= kMaxShards && m.lease != 0 &&
+         valid_elements(m.elements) && m.elements <= elements && m.world >= 1 && m.ranks() <= kMaxRanks &&
+         raw(m.most_advanced) < m.ranks() && m.shards >= 1 && m.shards <= kMaxShards && m.lease != 0 &&
          plausible_slots(m) && !(m.stragglers && shares_slots(m.discipline)) &&
          m.max_priority <= kGreatestPriority &&
          (m.results == ResultsMode::kUnicast || m.results == ResultsMode::kMulticast);
+}
+
+// number: the program's, which becomes a rank of the rack.
+bool put_racks(const Header& header, const Joined& joined, Rank number, Membership& m) noexcept {
+  m.rank = number;
+  if ((header.flags & kFlagRacks) == 0) return true;
+  const auto place = read_racks(joined.text);
+  if (!place) return false;
+  m.place = *place;
+  m.rank = Rank{static_cast<std::uint16_t>(raw(number) - place->first)};  // it wraps below the rack
+  const auto world = std::reduce(place->workers.begin(), place->workers.end(), std::uint32_t{0});
+  return world == m.world && raw(m.rank) < m.ranks() && m.discipline == Discipline::kPool && !m.stragglers &&
+         m.results == ResultsMode::kUnicast && (header.flags & kFlagPlanned) == 0;
+}
+
+void put_keys(Rank number, Membership& m) noexcept {
+  const auto key = [&m](std::uint32_t n) {
+    return m.has_racks() ? racked_key(m.generation, n) : rank_key(m.generation, Rank{static_cast<std::uint16_t>(n)});
+  };
+  for (std::uint32_t n = 0; n < m.world; ++n) m.key_sum += key(n);
+  m.key = key(raw(number));
 }
 
 // A job without a plan has nothing behind the fixed part.
@@ -58,6 +80,25 @@ std::optional<Refused> read_joined(std::span<const std::byte> payload, Joined& o
   if (out.text.size() != out.fixed.text_bytes.host() || out.text.size() > kMaxTextBytes)
     return Refused::kLength;
   return std::nullopt;
+}
+
+std::optional<RackPlace> read_racks(std::span<const std::byte> text) noexcept {
+  if (text.size() < sizeof(RacksText)) return std::nullopt;
+  const auto said = wire_at<RacksText>(text.data());
+  RackPlace place;
+  if (said.racks == 0 || said.racks > kMaxRacks || text.size() != sizeof said + said.racks || said.zero != 0 ||
+      said.rack >= said.racks || said.most_advanced >= said.racks)
+    return std::nullopt;
+  place.racks = said.racks;
+  place.rack = said.rack;
+  place.most_advanced = said.most_advanced;
+  for (std::uint32_t r = 0; r < said.racks; ++r) {
+    const auto workers = std::to_integer<std::uint8_t>(text[sizeof said + r]);
+    if (workers == 0 || workers > kMaxRanks) return std::nullopt;
+    if (r < said.rack) place.first = static_cast<std::uint16_t>(place.first + workers);
+    place.workers.at(r) = workers;
+  }
+  return place;
 }
 
 std::optional<Membership> to_membership(const Header& header, const Joined& said,
@@ -87,21 +128,20 @@ std::optional<Membership> to_membership(const Header& header, const Joined& said
   m.group_port = joined.group_port.host();
   m.group = joined.group;
   m.box_mac = joined.box_mac;
-  if (!plausible(m, options.elements) || !put_plan(header, said, m)) return std::nullopt;
-  for (std::uint32_t r = 0; r < m.world; ++r)
-    m.key_sum += rank_key(m.generation, Rank{static_cast<std::uint16_t>(r)});
-  m.key = rank_key(m.generation, options.rank);
-  m.session = auth::session_key(job, m.generation, m.epoch, m.result_cookie, m.cookie, options.instance,
-                                options.rank);
+  if (!put_racks(header, said, options.rank, m) || !plausible(m, options.elements) || !put_plan(header, said, m))
+    return std::nullopt;
+  put_keys(options.rank, m);
+  m.session =
+      auth::session_key(job, m.generation, m.epoch, m.result_cookie, m.cookie, options.instance, m.rank);
   return m;
 }
 
-std::string name_ranks(std::uint64_t ranks) {
+std::string name_ranks(std::uint64_t ranks, std::uint32_t first) {
   if (ranks == 0) return {};
   std::string out = std::has_single_bit(ranks) ? "rank " : "ranks ";
-  for (bool first = true; ranks != 0; ranks &= ranks - 1, first = false) {
-    if (!first) out += ", ";
-    out += std::to_string(std::countr_zero(ranks));
+  for (bool more = false; ranks != 0; ranks &= ranks - 1, more = true) {
+    if (more) out += ", ";
+    out += std::to_string(first + static_cast<std::uint32_t>(std::countr_zero(ranks)));
   }
   return out;
 }

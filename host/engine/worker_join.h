@@ -30,8 +30,24 @@ struct EpochPlan;
   return std::has_single_bit(shards) ? slot & (shards - 1) : slot % shards;  // mostly no division is needed
 }
 
+// Where a worker stands in a job of racks (docs/protocol_racks.md).
+struct RackPlace {
+  std::array<std::uint8_t, kMaxRacks> workers{};  // of each rack
+  std::uint8_t racks = 0;                         // 0: the job has none
+  std::uint8_t rack = 0;
+  std::uint8_t most_advanced = 0;  // rack with the newest `next`
+  std::uint16_t first = 0;         // the program's number of the rack's rank 0
+
+  // As which a member of another rack asks.
+  [[nodiscard]] bool is_of_another(Rank asker) const noexcept {
+    const std::uint32_t from = std::uint32_t{raw(asker)} - kRackRankBase;
+    return from < racks && from != rack;
+  }
+};
+
 // What the newest JOINED(running) said, in host order, and what follows from it. Transports need the box's
-// MAC and the multicast group; the engine needs the rest.
+// MAC and the multicast group; the engine needs the rest. In a job of racks `world` is of all, and ranks and bitmaps
+// are of the own rack.
 
 struct Membership {
   JobId job{};
@@ -44,7 +60,9 @@ struct Membership {
   std::uint32_t lookahead = 0;
   std::uint32_t elements = 0;  // most elements in a packet
   std::uint32_t window = 0;    // W, at most largest_window
-  std::uint32_t world = 0;
+  std::uint32_t world = 0;     // N
+  Rank rank{};                 // of this member, as headers and bitmaps have it
+  RackPlace place;
   std::uint32_t shards = 1;
   Discipline discipline = Discipline::kPool;
   std::uint32_t shared_slots = 0;                 // of all data cores; 0 with the discipline pool
@@ -59,7 +77,7 @@ struct Membership {
   std::array<std::uint8_t, 6> box_mac{};
   auth::Key session{};        // of this process in this epoch: keys the tags of control packets
   std::uint32_t key = 0;      // k of this rank
-  std::uint32_t key_sum = 0;  // sum of all members' k
+  std::uint32_t key_sum = 0;  // sum of everybody's k
   // Of a job over several boxes: its plan, whole and fitting, in what a seat offers; nullptr in jobs of one box.
   PlanId plan_id{};
   std::uint32_t plan_bytes = 0;  // 0: no plan
@@ -74,8 +92,17 @@ struct Membership {
     return {Be{raw(generation)}, Be{raw(first_chunk)}, Be{largest_window}, Be{lookahead},
             Be{static_cast<std::uint16_t>(elements)}};
   }
-  [[nodiscard]] std::uint64_t members() const noexcept { return members_of(world); }
-  // Sum of the keys of some ranks.
+  [[nodiscard]] bool has_racks() const noexcept { return place.racks != 0; }
+  // How many bitmaps have a bit for.
+  [[nodiscard]] std::uint32_t ranks() const noexcept {
+    return has_racks() ? place.workers[place.rack] : world;
+  }
+  [[nodiscard]] std::uint64_t members() const noexcept { return members_of(ranks()); }
+  // How many workers are in a sum of these ranks.
+  [[nodiscard]] std::uint32_t workers_in(std::uint64_t contributors) const noexcept {
+    return contributors == members() ? world : static_cast<std::uint32_t>(std::popcount(contributors));
+  }
+  // Sum of the keys of some ranks; of a job of racks those of all.
   [[nodiscard]] std::uint32_t keys_of(std::uint64_t ranks) const noexcept {
     if (ranks == members()) return key_sum;
     std::uint32_t keys = 0;
@@ -113,11 +140,15 @@ struct Membership {
 
 struct Joined {
   JoinedPayload fixed;
-  std::span<const std::byte> text;  // refused: why; elsewhere: an address; running with a plan: PlannedText
+  // refused: why; elsewhere: an address; running with a plan: PlannedText; of a job of racks: RacksText and their sizes
+  std::span<const std::byte> text;
 };
 
 // Lengths only. `payload` has at least the fixed part and the tag.
 [[nodiscard]] std::optional<Refused> read_joined(std::span<const std::byte> payload, Joined& out) noexcept;
+
+// What a JOINED with kFlagRacks says of them; nothing if it contradicts itself.
+[[nodiscard]] std::optional<RackPlace> read_racks(std::span<const std::byte> text) noexcept;
 
 // JOINED(running) in host order, for a rank with these options (rank, elements); nothing if its values are
 // out of the protocol's ranges, contradict each other or exceed the wish. Job, epoch and result cookie come
@@ -126,7 +157,7 @@ struct Joined {
                                                       const EngineOptions& options,
                                                       const auth::Key& job) noexcept;
 
-// "rank 3", "ranks 1, 4"; empty for no rank.
-[[nodiscard]] std::string name_ranks(std::uint64_t ranks);
+// "rank 3", "ranks 1, 4"; empty for no rank. first: what the program calls rank 0 of the bitmap.
+[[nodiscard]] std::string name_ranks(std::uint64_t ranks, std::uint32_t first = 0);
 
 }  // namespace tally::engine

@@ -25,7 +25,9 @@
 
 #define KEEP __attribute__((visibility("default")))
 
-enum { kMostWorkers = 64, kSliceMs = 1, kBuckets = 1024, kLeaveMs = 5000 };
+/* Of a job; and of a job of racks, which only that of MPI_COMM_WORLD can be. */
+enum { kMostWorkers = 64, kMostOfRacks = 4096 };
+enum { kSliceMs = 1, kBuckets = 1024, kLeaveMs = 5000 };
 
 /* Why a call went to the MPI. */
 typedef enum { kTaken, kOperation, kType, kSize, kCommunicator, kNotJoined, kLeaders, kOneHost, kNoBox, kWhys } why_t;
@@ -198,8 +200,10 @@ static int number_workers(MPI_Comm comm, lane* of, int* workers) {
 static lane* make_lane(MPI_Comm comm) {
   lane* const made = calloc(1, sizeof *made);
   made->host = MPI_COMM_NULL;
-  int rank = 0, size = 0, inter = 0, workers = 0, number = -1;
+  int rank = 0, size = 0, inter = 0, workers = 0, number = -1, same = MPI_UNEQUAL;
   PMPI_Comm_test_inter(comm, &inter);
+  PMPI_Comm_compare(comm, MPI_COMM_WORLD, &same);
+  const int most = same == MPI_IDENT ? kMostOfRacks : kMostWorkers;
   PMPI_Comm_rank(comm, &rank);
   PMPI_Comm_size(comm, &size);
   char why[512] = "";
@@ -207,10 +211,10 @@ static lane* make_lane(MPI_Comm comm) {
   int joined = 0;
   if (!inter && workers == 0) {
     made->why = kOneHost;
-  } else if (inter || workers > kMostWorkers) {
+  } else if (inter || workers > most) {
     snprintf(why, sizeof why,
              inter ? "it is an intercommunicator" : "these are %d workers, and a job has at most %d", workers,
-             kMostWorkers);
+             most);
   } else {
     tally_options options = TALLY_OPTIONS_INIT;
     char job[65];

@@ -23,6 +23,12 @@ constexpr std::uint32_t rank_key(Generation generation, Rank rank) noexcept {
   return static_cast<std::uint32_t>(mixed << 7) | (static_cast<std::uint32_t>(raw(rank)) << 1) | 1U;
 }
 
+// The same of worker `number`, below kMaxWorld, of a job of racks. The key of a rack is the sum of its workers'.
+constexpr std::uint32_t racked_key(Generation generation, std::uint32_t number) noexcept {
+  const std::uint64_t mixed = mix64(raw(generation) + number) & ((1U << 19) - 1);
+  return static_cast<std::uint32_t>(mixed << 13) | (number << 1) | 1U;
+}
+
 // What rank's key adds to sum1 of a chunk: a contribution taken for another chunk changes the sum too.
 constexpr std::uint32_t keyed(std::uint32_t key, Chunk chunk) noexcept {
   return key * (2U * raw(chunk) + 1U);

@@ -71,7 +71,7 @@ typedef struct tally_options {
   const char* address;      /* of this worker, 10.0.0.11/24; NULL with udp */
   const char* debug;        /* "", "INFO" or "TRACE" */
   uint16_t rank;            /* below world */
-  uint16_t world;           /* 1..64 */
+  uint16_t world;           /* 1..4096; more than 64 only in a job of racks */
   uint16_t elements;        /* most values in a packet; 0: what the MTU carries */
   uint16_t mtu;             /* of the path to the box */
   int32_t poll;             /* 1: never sleep */

@@ -67,6 +67,8 @@ inline constexpr std::uint8_t kKnownFlags =
 
 // On a JOINED(running) only: the epoch has a plan (docs/protocol_boxes.md). Who does not know it must not enter.
 inline constexpr std::uint8_t kFlagPlanned = 64;
+// Likewise: of a job of racks (docs/protocol_racks.md).
+inline constexpr std::uint8_t kFlagRacks = 128;
 
 // On a RESULT to a worker: an external server made it.
 inline constexpr std::uint8_t kFlagServed = kFlagCollision;
@@ -187,7 +189,7 @@ struct JoinPayload {
       elements;  // wish: the most elements per packet its path carries, 16..2224, multiple of 16
   GenerationRecord last;
   std::uint8_t name_bytes = 0;
-  std::uint8_t reserved = 0;
+  std::uint8_t rack_workers = 0;  // of a rack box that joins its parent: how many it has. Of all others 0
   Tag challenge{};  // of the newest CHALLENGE; all zero without one
   // then: name, tag under the job's key
 };
@@ -253,6 +255,15 @@ struct PlannedText {
   static constexpr std::uint8_t kNoBox = 0xFF;
 };
 static_assert(sizeof(PlannedText) == 24);
+
+// The text of a JOINED(running) with kFlagRacks. Behind it the workers of each rack, a byte each, 1..kMaxRanks.
+struct RacksText {
+  std::uint8_t rack = 0;           // whose this is
+  std::uint8_t most_advanced = 0;  // the rack with the newest `next`
+  std::uint8_t racks = 0;          // R, 1..kMaxRacks
+  std::uint8_t zero = 0;
+};
+static_assert(sizeof(RacksText) == 4);
 
 // PLAN. With a page behind it (to a member: the answer; to a box: what it lacks), or none: please send it.
 struct PlanPayload {

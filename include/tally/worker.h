@@ -47,6 +47,7 @@ struct WorkerOptions {
   std::string transport{"udp"};
   std::string address{};    // TALLY_ADDRESS: of this worker, e.g. 10.0.0.11/24; dpdk needs it, udp does not
   std::uint16_t rank = 0;   // TALLY_RANK, RANK, OMPI_COMM_WORLD_RANK, SLURM_PROCID, PMI_RANK
+  // 1..4096; more than 64 only in a job of racks (docs/two_levels.md), whose workers are counted rack by rack.
   std::uint16_t world = 1;  // TALLY_WORLD, WORLD_SIZE, OMPI_COMM_WORLD_SIZE, SLURM_NTASKS, PMI_SIZE
   std::uint16_t elements = 0;  // TALLY_ELEMENTS: most values in a packet; 0: what the MTU carries
   std::uint16_t mtu = 1500;    // TALLY_MTU: of the path to the box, 616..9198
@@ -118,6 +119,9 @@ struct WorkerMembership {
   std::uint32_t epoch = 0;
   std::chrono::milliseconds lease{0};
   bool multicast = false;
+  // Of a job of racks: how many, and this worker's. 0, 0: of another job. Bitmaps of ranks (OperationStats) are then of
+  // this rack, and their bit 0 is rank first_rank.
+  std::uint16_t racks = 0, rack = 0, first_rank = 0;
 };
 
 class Worker {

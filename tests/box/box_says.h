@@ -84,7 +84,16 @@ namespace tally {
   return box_says(header, std::as_bytes(std::span(&payload, 1)));
 }
 
-// JOINED. job: the job's key. missing: bitmap of ranks, while forming. text: of a refusal.
+// Of a job of racks.
+[[nodiscard]] inline std::vector<std::byte> racks_text(const engine::RackPlace& place) {
+  std::vector<std::byte> text(sizeof(RacksText));
+  wire_put(text.data(), RacksText{place.rack, place.most_advanced, place.racks, 0});
+  for (std::size_t r = 0; r < place.racks; ++r) text.push_back(std::byte{place.workers.at(r)});
+  return text;
+}
+
+// JOINED. job: the job's key. missing: bitmap of ranks, while forming. text: of a refusal; in a job of racks it is what
+// the epoch says of them.
 [[nodiscard]] inline std::vector<std::byte> box_joined(const engine::Membership& epoch, JoinStatus status,
                                                        std::uint64_t nonce, const auth::Key& job,
                                                        std::uint64_t missing = 0,
@@ -107,6 +116,9 @@ namespace tally {
   said.discipline = epoch.discipline;
   said.results = epoch.results;
   said.shards = static_cast<std::uint8_t>(epoch.shards);
+  const bool racks = epoch.has_racks() && status != JoinStatus::kRefused;
+  const std::vector<std::byte> of_racks = racks ? racks_text(epoch.place) : std::vector<std::byte>{};
+  if (racks) text = of_racks;
   said.text_bytes = Be{static_cast<std::uint16_t>(text.size())};
   std::vector<std::byte> payload(sizeof said);
   std::memcpy(payload.data(), &said, sizeof said);
@@ -118,6 +130,7 @@ namespace tally {
     header.priority = epoch.max_priority;
     if (epoch.stragglers) header.flags = kFlagIncomplete;
   }
+  if (racks) header.flags |= kFlagRacks;
   return box_says(header, payload, job);
 }
 

@@ -72,15 +72,15 @@ const std::vector<Mistake>& mistakes() {
   static const std::string kSixtyFive(65, 'a');
   static const std::vector<Mistake> kAll{
       // Numbers.
-      {{{"TALLY_RANK", "two"}, {"TALLY_WORLD", "4"}}, "", "TALLY_RANK: 'two' is not a whole number in 0..63"},
-      {{{"TALLY_RANK", "-1"}, {"TALLY_WORLD", "4"}}, "", "TALLY_RANK: '-1' is not a whole number in 0..63"},
-      {{{"TALLY_RANK", "1 "}, {"TALLY_WORLD", "4"}}, "", "TALLY_RANK: '1 ' is not a whole number in 0..63"},
-      {{{"TALLY_RANK", "64"}, {"TALLY_WORLD", "64"}}, "", "TALLY_RANK: '64' is not a whole number in 0..63"},
-      {{{"TALLY_RANK", "0"}, {"TALLY_WORLD", "0"}}, "", "TALLY_WORLD: '0' is not a whole number in 1..64"},
-      {{{"TALLY_RANK", "0"}, {"TALLY_WORLD", "65"}}, "", "TALLY_WORLD: '65' is not a whole number in 1..64"},
+      {{{"TALLY_RANK", "two"}, {"TALLY_WORLD", "4"}}, "", "TALLY_RANK: 'two' is not a whole number in 0..4095"},
+      {{{"TALLY_RANK", "-1"}, {"TALLY_WORLD", "4"}}, "", "TALLY_RANK: '-1' is not a whole number in 0..4095"},
+      {{{"TALLY_RANK", "1 "}, {"TALLY_WORLD", "4"}}, "", "TALLY_RANK: '1 ' is not a whole number in 0..4095"},
+      {{{"TALLY_RANK", "4096"}, {"TALLY_WORLD", "64"}}, "", "TALLY_RANK: '4096' is not a whole number in 0..4095"},
+      {{{"TALLY_RANK", "0"}, {"TALLY_WORLD", "0"}}, "", "TALLY_WORLD: '0' is not a whole number in 1..4096"},
+      {{{"TALLY_RANK", "0"}, {"TALLY_WORLD", "4097"}}, "", "TALLY_WORLD: '4097' is not a whole number in 1..4096"},
       {{{"TALLY_RANK", "0"}, {"TALLY_WORLD", "1e1"}},
        "",
-       "TALLY_WORLD: '1e1' is not a whole number in 1..64"},
+       "TALLY_WORLD: '1e1' is not a whole number in 1..4096"},
       {{{"TALLY_ELEMENTS", "many"}}, "", "TALLY_ELEMENTS: 'many' is not a whole number in 0..2224"},
       {{{"TALLY_ELEMENTS", "100"}},
        "",
@@ -110,7 +110,7 @@ const std::vector<Mistake>& mistakes() {
       {{{"PMI_SIZE", "3"}},
        "",
        "PMI_SIZE: '3' workers, but nothing says which rank this one is; set TALLY_RANK"},
-      {{{"RANK", "first"}, {"WORLD_SIZE", "2"}}, "", "RANK: 'first' is not a whole number in 0..63"},
+      {{{"RANK", "first"}, {"WORLD_SIZE", "2"}}, "", "RANK: 'first' is not a whole number in 0..4095"},
       // Words.
       {{{"TALLY_IDLE", "sleep"}}, "", "TALLY_IDLE: 'sleep' is not poll or adaptive"},
       {{{"TALLY_DEBUG", "WARN"}}, "", "TALLY_DEBUG: 'WARN' is not INFO or TRACE"},

@@ -226,7 +226,7 @@ std::vector<engine::Segment> segments(const std::vector<std::uint64_t>& lengths)
 TEST(OperationChunks, FloatIsPrimedThenSent) {
   engine::EngineOperation op(engine::OperationId{1}, ElementType::kFloat32, Dtype::kFloat32, segments({100}),
                              {}, 0);
-  op.number(1000, 32, 16);  // 4 data chunks
+  op.number(1000, 32, 16, 1);  // 4 data chunks
   EXPECT_EQ(op.stats.chunks, 8U);
   EXPECT_EQ(op.end(), 1008U);
   for (std::uint64_t m = 0; m < 4; ++m) {
@@ -244,7 +244,7 @@ TEST(OperationChunks, FloatIsPrimedThenSent) {
 TEST(OperationChunks, LookaheadBoundsThePriming) {
   engine::EngineOperation op(engine::OperationId{1}, ElementType::kFloat32, Dtype::kFloat32,
                              segments({32 * 40}), {}, 0);
-  op.number(0, 32, 16);
+  op.number(0, 32, 16, 1);
   EXPECT_EQ(op.stats.chunks, 56U);
   EXPECT_TRUE(op.primes(39)) << "a data chunk carries exponents too";
   EXPECT_FALSE(op.primes(40));
@@ -254,7 +254,7 @@ TEST(OperationChunks, LookaheadBoundsThePriming) {
 TEST(OperationChunks, IntegersAreNotPrimed) {
   engine::EngineOperation op(engine::OperationId{1}, ElementType::kInt32, Dtype::kInt32, segments({33}), {},
                              0);
-  op.number(0, 32, 16);
+  op.number(0, 32, 16, 1);
   EXPECT_EQ(op.stats.chunks, 2U);
   EXPECT_EQ(op.data_chunk(0), 0U);
   EXPECT_FALSE(op.primes(0));
@@ -264,7 +264,7 @@ TEST(OperationChunks, NothingIsOneEmptyChunk) {
   for (const ElementType type : {ElementType::kInt32, ElementType::kFloat32}) {
     engine::EngineOperation op(engine::OperationId{1}, type, engine::wire_dtype(type, WireType::kInt32),
                                segments({0, 0}), {}, 0);
-    op.number(0, 32, 16);
+    op.number(0, 32, 16, 1);
     EXPECT_EQ(op.stats.chunks, 1U);
     EXPECT_EQ(op.wire_elements(0), 0U);
     EXPECT_FALSE(op.data_chunk(0));
@@ -275,7 +275,7 @@ TEST(OperationChunks, NothingIsOneEmptyChunk) {
 TEST(OperationChunks, PiecesSkipEmptySpans) {
   engine::EngineOperation op(engine::OperationId{1}, ElementType::kInt32, Dtype::kInt32,
                              segments({0, 5, 0, 0, 7, 0, 30, 0}), {}, 0);
-  op.number(0, 16, 16);
+  op.number(0, 16, 16, 1);
   std::vector<std::array<std::uint64_t, 3>> pieces;
   op.for_each_piece({3, 12}, [&](const engine::Segment& s, std::uint64_t offset, std::uint32_t n) {
     pieces.push_back({s.length, offset, n});

@@ -76,7 +76,7 @@ struct Chunked {
 engine::EngineOperation operation_on(std::vector<float>& in, std::vector<float>& out) {
   engine::EngineOperation op(engine::OperationId{1}, ElementType::kFloat32, Dtype::kFloat32,
                              {{in.data(), out.data(), in.size()}}, {}, 0);
-  op.number(0, 2224, 16);
+  op.number(0, 2224, 16, 1);
   return op;
 }
 
@@ -236,7 +236,7 @@ TEST(Codec, PiecesEqualTheWhole) {
                                      {x.data() + 71, y.data() + 71, 29}};
   engine::EngineOperation pieces(engine::OperationId{1}, ElementType::kFloat32, Dtype::kFloat32, split, {},
                                  0);
-  pieces.number(0, 2224, 16);
+  pieces.number(0, 2224, 16, 1);
   const engine::EngineOperation whole = operation_on(x, y);
   for (const kernels::Kernels* k : kernels::usable_kernels()) {
     std::vector<std::byte> a(112 * 4);

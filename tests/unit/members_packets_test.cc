@@ -150,7 +150,7 @@ TEST_F(MembersPackets, HeaderFieldsAreChecked) {
 TEST_F(MembersPackets, LengthsOfTextsMustAddUp) {
   expect_drop(joiner, join_with([](auto& p) { p.name_bytes = 0; }), members::MembershipDrop::kLength);
   expect_drop(joiner, join_with([](auto& p) { p.name_bytes = 65; }), members::MembershipDrop::kLength);
-  expect_drop(joiner, join_with([](auto& p) { p.reserved = 1; }), members::MembershipDrop::kField);
+  expect_drop(joiner, join_with([](auto& p) { p.rack_workers = 1; }), members::MembershipDrop::kField);
   expect_drop(joiner, join_with([](auto& p) { --p.name_bytes; }), members::MembershipDrop::kLength);
   const Bytes join = joiner.join();
   const Bytes cut(join.begin() + kHeaderBytes,
