@@ -107,7 +107,7 @@ void PlannerLink::look_at_jobs(TimeNs now) {
 
 // Entries that were taken stand for as many contributions as there are workers: what went elsewhere is rather too much
 // in the share than too little.
-void PlannerLink::look_at_misses() {
+void PlannerLink::look_at_misses(TimeNs now) {
   for (const auto& [id, status] : members_.watch().jobs()) {
     if (!desk_.jobs().contains(status.name)) continue;
     Taken all;
@@ -120,7 +120,7 @@ void PlannerLink::look_at_misses() {
     if (all.denied < before.denied || all.claims < before.claims) continue;  // of another life
     const auto denied = static_cast<double>(all.denied - before.denied);
     const double found = static_cast<double>(all.claims - before.claims) * status.world;
-    desk_.saw_misses(status.name, denied > 0 ? denied / (denied + found) : 0);
+    desk_.saw_misses(status.name, denied > 0 ? denied / (denied + found) : 0, now);
   }
   std::erase_if(taken_, [&](const auto& one) { return !desk_.jobs().contains(one.first); });
 }
@@ -140,7 +140,7 @@ bool PlannerLink::turn(TimeNs now) {
   look_at_jobs(now);
   if (now >= misses_at_ + kBetweenMisses) {
     misses_at_ = now;
-    look_at_misses();
+    look_at_misses(now);
   }
   exchange_work(now);
   bool called_back = false;

@@ -60,7 +60,7 @@ class PlannerLink {
   };
 
   void look_at_jobs(TimeNs now);
-  void look_at_misses();
+  void look_at_misses(TimeNs now);
   void tell();
   void exchange_work(TimeNs now);
   void reckon();

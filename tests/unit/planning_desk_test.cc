@@ -237,13 +237,47 @@ TEST_F(PlanningDesk, ContributionsWithoutASlotMoveToOtherBoxes) {
   };
   const std::size_t before = groups_here();
   ASSERT_GT(before, 0U);
-  desk_.saw_misses("vgg", 0.005);
+  desk_.saw_misses("vgg", 0.005, now_);
   run(3 * kSecond);
   EXPECT_EQ(groups_here(), before) << "half a percent is no reason";
-  desk_.saw_misses("vgg", 0.5);
+  desk_.saw_misses("vgg", 0.5, now_);
   run(3 * kSecond);
   EXPECT_LT(groups_here(), before);
   EXPECT_EQ(job().cause, Cause::kMisses);
+}
+
+// With slots too few everywhere no plan helps, and nobody looks for one again each second.
+TEST_F(PlanningDesk, WhatNoPlanMendsIsLookedAtOnceInAWhile) {
+  desk_.set_cluster(two_racks(), now_);
+  new_epoch();
+  run(3 * kSecond);
+  const int works = works_;
+  for (int second = 0; second < 20; ++second) {
+    desk_.saw_misses("vgg", 0.02, now_);
+    run(kSecond);
+  }
+  EXPECT_LE(works_, works + 2);
+  EXPECT_EQ(wishes_, 0);
+  ASSERT_TRUE(desk_.set_rate("link rack1 to spine1", 8, now_));  // of ten, and own racks are still the best
+  (void)desk_.take_notes();
+  run(10 * kSecond);
+  EXPECT_EQ(wishes_, 0);
+  EXPECT_LE(works_, works + 4);
+}
+
+// An epoch that begins for another reason keeps the plan that was reckoned well.
+TEST_F(PlanningDesk, AnEpochForAnotherReasonKeepsItsPlan) {
+  desk_.set_cluster(two_racks("40G"), now_);
+  new_epoch();
+  ASSERT_TRUE(desk_.set_rate("box rack1", 4, now_));
+  run(5 * kSecond);
+  ASSERT_EQ(wishes_, 1);
+  const Plan before = plan_;
+  new_epoch();
+  EXPECT_EQ(plan_, before);
+  EXPECT_EQ(job().cause, Cause::kRenewed);
+  run(5 * kSecond);
+  EXPECT_EQ(wishes_, 1);
 }
 
 TEST_F(PlanningDesk, AnotherFileOfTheClusterIsPlannedFor) {
