@@ -34,8 +34,8 @@ ClusterResult read_cluster(const config::PlannerSection& section) {
 
 planning::Desk make_desk(const config::Config& config) { return planning::Desk(addresses_of(config)); }
 
-PlannerLink::PlannerLink(planning::Desk& desk, Plane& plane, MemberLoop& members, const config::Config& config,
-                         LogSink log)
+PlannerLink::PlannerLink(planning::Desk& desk, Plane& plane, MemberLoop& members,
+                         const config::Config& config, LogSink log)
     : desk_(desk),
       plane_(plane),
       members_(members),

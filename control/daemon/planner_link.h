@@ -32,7 +32,8 @@ using ClusterResult = tl::expected<std::shared_ptr<const cluster::Cluster>, conf
 class PlannerLink {
  public:
   // All outlive it. The thread keeps off the data cores. Throws std::system_error where there is none to be had.
-  PlannerLink(planning::Desk& desk, Plane& plane, MemberLoop& members, const config::Config& config, LogSink log);
+  PlannerLink(planning::Desk& desk, Plane& plane, MemberLoop& members, const config::Config& config,
+              LogSink log);
   PlannerLink(const PlannerLink&) = delete;
   PlannerLink& operator=(const PlannerLink&) = delete;
   ~PlannerLink();

@@ -136,8 +136,7 @@ void Desk::renew_ground() {
 }
 
 Result<void> Desk::set_rate(const std::string& resource, std::optional<double> rate, TimeNs now) {
-  if (!ground_)
-    return fail(ErrorCode::kInvalidArgument, kNoCluster, resource);
+  if (!ground_) return fail(ErrorCode::kInvalidArgument, kNoCluster, resource);
   const planner::Topology& topology = ground_->topology();
   Resource r = 0;
   while (r < topology.resources() && topology.name_of(r) != resource) ++r;
@@ -177,9 +176,7 @@ Rates Desk::loads_of_others(const std::string& name) const {
   return loads;
 }
 
-Rates Desk::all_loads() const {
-  return ground_ ? loads_of_others({}) : Rates{};
-}
+Rates Desk::all_loads() const { return ground_ ? loads_of_others({}) : Rates{}; }
 
 void Desk::plan_even(Job& job, std::string why) {
   job.plan = {.why_not = std::move(why)};
@@ -251,13 +248,15 @@ void Desk::begin_epoch(const std::string& name, Job& job, TimeNs now) {
   std::string text = "plan (" + std::string(word_of(job.cause)) +
                      (job.cause_text.empty() ? "" : ": " + job.cause_text) + "): ";
   if (job.plan.planned())
-    text += gbits(job.plan.made.rate) + " from every worker, " + planner::name_of(job.plan.made.form) + ", full is " +
+    text += gbits(job.plan.made.rate) + " from every worker, " + planner::name_of(job.plan.made.form) +
+            ", full is " +
             (job.plan.made.binding == planner::kNone ? std::string("nothing")
                                                      : ground_->topology().name_of(job.plan.made.binding));
   else
     text += "all boxes alike";
   if (!job.plan.planned() && ground_) text += ", for " + job.plan.why_not;
-  if (job.triggered) text += "; " + milliseconds(now - *std::exchange(job.triggered, {})) + " after its trigger";
+  if (job.triggered)
+    text += "; " + milliseconds(now - *std::exchange(job.triggered, {})) + " after its trigger";
   if (job.pause) text += "; the pause was " + milliseconds(*job.pause);
   notes_.push_back({name, std::move(text), !job.plan.planned() && ground_.has_value()});
 }
@@ -323,8 +322,7 @@ void Desk::decide(const std::string& name, Job& job, TimeNs now, std::vector<Wis
   if (decision.resource != planner::kNone && ground_) {
     const planner::Topology& topology = ground_->topology();
     text = topology.name_of(decision.resource);
-    if (decision.why == Trigger::kDrift)
-      text += " has " + gbits(topology.rates()[decision.resource]);
+    if (decision.why == Trigger::kDrift) text += " has " + gbits(topology.rates()[decision.resource]);
   }
   if (decision.why == Trigger::kLost || decision.why == Trigger::kGain) {
     if (decision.why == Trigger::kLost) job.hand.reset();
@@ -355,7 +353,8 @@ std::vector<Desk::Wish> Desk::wishes(TimeNs now) {
 
 std::optional<Work> Desk::work(TimeNs now) {
   if (working_ || !ground_ || jobs_.empty()) return std::nullopt;
-  const bool wanted = std::ranges::any_of(jobs_, [](const auto& one) { return one.second.wants.has_value(); });
+  const bool wanted =
+      std::ranges::any_of(jobs_, [](const auto& one) { return one.second.wants.has_value(); });
   if (!wanted && (!dirty_ || now < worked_ + kBetweenWork)) return std::nullopt;
   working_ = true;
   dirty_ = false;

@@ -42,7 +42,17 @@ struct WorkDone {
 [[nodiscard]] WorkDone do_work(Work work);
 
 // Why a plan was made, as people and programs are told.
-enum class Cause : std::uint8_t { kFirst, kLost, kDrift, kMisses, kGain, kRefine, kAsked, kReturned, kRenewed };
+enum class Cause : std::uint8_t {
+  kFirst,
+  kLost,
+  kDrift,
+  kMisses,
+  kGain,
+  kRefine,
+  kAsked,
+  kReturned,
+  kRenewed
+};
 inline constexpr std::array<std::string_view, 9> kCauses{"first",  "lost",  "drift",    "misses", "gain",
                                                          "refine", "asked", "returned", "renewed"};
 [[nodiscard]] constexpr std::string_view word_of(Cause cause) noexcept {
@@ -123,7 +133,7 @@ class Desk {
     std::string next_text{};
     std::optional<Cause> wants{};  // a plan with full effort is to be made, for this
     bool running = false;
-    std::optional<TimeNs> paused{};  // since
+    std::optional<TimeNs> paused{};     // since
     TimeNs deaf_until = 0;              // misses for which there was no better plan
     std::optional<TimeNs> triggered{};  // when a rule asked for the plan that is to come
   };

@@ -16,7 +16,8 @@ using planner::Resource;
 void limit(const cluster::Cluster& cluster, std::span<const BoxLimit> limits, planner::Job& job) {
   for (planner::Job::Use& use : job.boxes) {
     for (const BoxLimit& one : limits) {
-      if (one.job == job.name && cluster.boxes[use.box].address == one.box) use.most = std::min(use.most, one.most);
+      if (one.job == job.name && cluster.boxes[use.box].address == one.box)
+        use.most = std::min(use.most, one.most);
     }
   }
 }

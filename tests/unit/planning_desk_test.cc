@@ -217,12 +217,13 @@ TEST_F(PlanningDesk, NewsOfALostBoxBringItBackAtOnce) {
 }
 
 TEST_F(PlanningDesk, ContributionsWithoutASlotMoveToOtherBoxes) {
-  desk_.set_cluster(cluster_of("leaf_spine: {racks: 2, spines: 1, hosts: 3, nic: 10G, uplink: 100G}\n"
-                               "places: [{rack: \"rack[1-2]\", addresses: \"10.0.[1-2].0/24\"}]\n"
-                               "boxes: [{at: racks, rate: 20G, address: \"10.0.[1-2].1\"}, {at: spine1, rate: 30G, "
-                               "address: 10.0.3.1}]\n"
-                               "servers: [{name: \"ps[1-2]\", rack: \"rack[1-2]\", nic: 20G}]\n"),
-                    now_);
+  desk_.set_cluster(
+      cluster_of("leaf_spine: {racks: 2, spines: 1, hosts: 3, nic: 10G, uplink: 100G}\n"
+                 "places: [{rack: \"rack[1-2]\", addresses: \"10.0.[1-2].0/24\"}]\n"
+                 "boxes: [{at: racks, rate: 20G, address: \"10.0.[1-2].1\"}, {at: spine1, rate: 30G, "
+                 "address: 10.0.3.1}]\n"
+                 "servers: [{name: \"ps[1-2]\", rack: \"rack[1-2]\", nic: 20G}]\n"),
+      now_);
   facts_.boxes.push_back(at(3, 1));
   facts_.usable = 7;
   new_epoch();
@@ -231,7 +232,8 @@ TEST_F(PlanningDesk, ContributionsWithoutASlotMoveToOtherBoxes) {
     std::size_t groups = 0;
     for (std::size_t box = 0; box < plan_.boxes.size(); ++box) {
       if (plan_.boxes[box] != at(1, 1)) continue;
-      for (std::uint32_t g = 0; g < kPlanGroups; ++g) groups += plan_.here(static_cast<BoxIndex>(box), g) != 0;
+      for (std::uint32_t g = 0; g < kPlanGroups; ++g)
+        groups += plan_.here(static_cast<BoxIndex>(box), g) != 0;
     }
     return groups;
   };
