@@ -86,6 +86,7 @@ void PlannerLink::exchange_work(TimeNs now) {
 void PlannerLink::look_at_jobs(TimeNs now) {
   const auto& jobs = members_.watch().jobs();
   std::vector<std::string> left;
+  left.reserve(desk_.jobs().size());
   for (const auto& [name, job] : desk_.jobs()) left.push_back(name);
   for (const auto& [id, status] : jobs) {
     if (!status.boxes || std::erase(left, status.name) == 0) continue;

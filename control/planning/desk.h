@@ -124,8 +124,7 @@ class Desk {
     std::optional<TimeNs> pause{};  // from the call-back to the new epoch
     std::uint64_t left_out = 0;
 
-   private:
-    friend class Desk;
+    // The desk's own.
     planner::ReplanRules rules{};
     Comeback comeback{};
     std::optional<RunningPlan> hand{};  // a better one, for these facts

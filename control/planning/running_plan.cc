@@ -28,8 +28,10 @@ RunningPlan finished(const Ground& ground, const JobFacts& facts, planner::Job j
                      Rates room) {
   const cluster::Cluster& cluster = ground.cluster();
   std::vector<Ipv6> boxes;
+  boxes.reserve(cluster.boxes.size());
   for (const cluster::Cluster::Box& box : cluster.boxes) boxes.push_back(box.address.value_or(Ipv6{}));
   std::vector<Index> racks;
+  racks.reserve(job.workers.size());
   for (const Index host : job.workers) racks.push_back(cluster.hosts[host].at);
   auto plan = published(ground.topology(), made.tables,
                         {boxes, racks, static_cast<std::uint8_t>(facts.servers.size())});
