@@ -78,9 +78,9 @@ WorkDone do_work(Work work) {
     std::optional<planner::Baselines> baselines;
     if (plan.planned()) {
       auto known = planner::baselines_of(ground.network(), plan.job, plan.room, plan.made);
-      if (known) baselines = std::move(*known);
+      if (known) baselines = *known;
     }
-    out.baselines.push_back(std::move(baselines));
+    out.baselines.push_back(baselines);
   }
   return out;
 }
@@ -383,7 +383,7 @@ void Desk::done(WorkDone result) {
       if (!job.plan.planned()) job.plan.why_not = better.why_not;
       continue;
     }
-    job.baselines = std::move(result.baselines[j]);
+    job.baselines = result.baselines[j];
     const double current = rate_in(ground_->topology(), job.plan, better.job, better.room);
     const Cause cause = wanted.value_or(Cause::kGain);
     if (!job.rules.is_worth(trigger_of(cause), current, better.made.rate)) {
