@@ -167,6 +167,7 @@ void PlannerLink::set_cluster(const config::PlannerSection& section,
 }
 
 std::shared_ptr<const api::PlanStatus> PlannerLink::status(TimeNs now) {
+  if (file_.empty()) return nullptr;
   if (!status_ || now >= status_at_ + kStatusAge) {
     status_ = std::make_shared<const api::PlanStatus>(plan_status(desk_, file_, own_));
     status_at_ = now;

@@ -48,7 +48,7 @@ class PlannerLink {
   void asked(const std::string& job) { desk_.asked(job); }
   // There is news of a box: it is in the fleet again.
   void box_seen(const Ipv6& address, TimeNs now) { desk_.box_seen(address, now); }
-  // Of the last turns; not null.
+  // Of the last turns; null: no cluster is given.
   [[nodiscard]] std::shared_ptr<const api::PlanStatus> status(TimeNs now);
 
  private:
