@@ -16,10 +16,10 @@ using config::Parsed;
 using config::shown;
 using config::Written;
 
-constexpr const char* kNetworkForm = "a network such as 10.0.1.0/24, or a range of them such as 10.0.[1-16].0/24";
+constexpr const char* kNetworkForm =
+    "a network such as 10.0.1.0/24, or a range of them such as 10.0.[1-16].0/24";
 constexpr const char* kAddressForm = "an address such as 10.0.1.1, or a range of them such as 10.0.[1-16].1";
 constexpr std::uint8_t kMappedBits = 96;
-
 
 // The same without the bits behind the prefix.
 Ipv6 first_of(Ipv6 address, std::uint8_t prefix) noexcept {
@@ -52,7 +52,8 @@ Parsed<IpNetwork> parse_network(const std::string& text) {
   const auto prefix = static_cast<std::uint8_t>(*length + (is4 ? kMappedBits : 0));
   const IpNetwork network{first_of(*address, prefix), prefix};
   if (network.address != *address)
-    return complain(shown(text) + " is an address in a network", "write the network: " + network_text(network));
+    return complain(shown(text) + " is an address in a network",
+                    "write the network: " + network_text(network));
   return network;
 }
 
@@ -103,7 +104,9 @@ Parsed<std::vector<IpNetwork>> parse_networks(const std::string& text) {
   return parse_range(text, parse_network);
 }
 
-Parsed<std::vector<Ipv6>> parse_addresses(const std::string& text) { return parse_range(text, parse_address); }
+Parsed<std::vector<Ipv6>> parse_addresses(const std::string& text) {
+  return parse_range(text, parse_address);
+}
 
 config::ValueType<std::vector<IpNetwork>> networks_type() {
   return range_type<IpNetwork>(kNetworkForm, parse_networks, network_text);

@@ -42,8 +42,8 @@ struct RackSection {
   Names name{};
   Hosts hosts{};
   double nic = 0;
-  std::optional<double> uplink{};  // of each rack to each of `to`; empty: `links` say how it is connected
-  std::optional<Names> to{};       // empty: to every switch of `switches`
+  std::optional<double> uplink{};      // of each rack to each of `to`; empty: `links` say how it is connected
+  std::optional<Names> to{};           // empty: to every switch of `switches`
   std::vector<IpNetwork> addresses{};  // one for each rack, or none
 };
 

@@ -106,10 +106,11 @@ const Schema<RackSection>& rack_schema() {
       value_key("uplink", &S::uplink, or_word("none", rate()),
                 "Of each rack's link to each switch of `uplink_to`, each way."),
       value_key("uplink_to", &S::to, or_word("all", names_type()), "all: every switch of `switches`."),
-      value_key("addresses", &S::addresses, networks_type(),
-                "Where its hosts have their addresses, a network for each of `name`. For tallyd; further ones: "
-                "`places`.",
-                "not said"),
+      value_key(
+          "addresses", &S::addresses, networks_type(),
+          "Where its hosts have their addresses, a network for each of `name`. For tallyd; further ones: "
+          "`places`.",
+          "not said"),
   };
   return schema;
 }
@@ -163,10 +164,11 @@ const Schema<ServerSection>& server_schema() {
       value_key("host", &S::host, names_type(), "Hosts that are there already, one for each.", "(or rack)"),
       value_key("ingress", &S::ingress, or_word("nic", rate()),
                 "What it can merge; nic: as much as its link."),
-      value_key("address", &S::address, addresses_type(),
-                "One for each of `name`. For tallyd, where servers in one rack differ; else any of a rack's is "
-                "taken for any.",
-                "not said"),
+      value_key(
+          "address", &S::address, addresses_type(),
+          "One for each of `name`. For tallyd, where servers in one rack differ; else any of a rack's is "
+          "taken for any.",
+          "not said"),
   };
   return schema;
 }

@@ -25,8 +25,8 @@ using Names = std::vector<std::string>;
 // One scalar, or a list of scalars: each is read by `parse` and given to `take`. False: something is wrong, and was
 // reported.
 template <class T, class Take>
-bool read_scalars(const config::Written& w, config::Parsed<T> (*parse)(const std::string&), const std::string& form,
-                  Take take) {
+bool read_scalars(const config::Written& w, config::Parsed<T> (*parse)(const std::string&),
+                  const std::string& form, Take take) {
   using Kind = config::YamlNode::Kind;
   const auto one = [&](const config::Written& at) {
     if (!config::expect_scalar(at, form)) return false;

@@ -276,9 +276,9 @@ class Resolver {
                   std::vector<Said>& said) {
     if (!sound(path)) return;
     if (racks.size() != networks.size())
-      return error(
-          path, text::counted(networks.size(), "network") + " for " + text::counted(racks.size(), "rack"),
-          "write one for each; further networks of a rack: places");
+      return error(path,
+                   text::counted(networks.size(), "network") + " for " + text::counted(racks.size(), "rack"),
+                   "write one for each; further networks of a rack: places");
     for (std::size_t r = 0; r < racks.size(); ++r)
       said.push_back({{networks[r], switches_.at(racks[r])}, path, said.size()});
   }
@@ -303,10 +303,11 @@ class Resolver {
     if (all.empty() || !sound(path)) return std::nullopt;
     if (all.size() != count) {
       if (number == 0)
-        error(path,
-              std::to_string(all.size()) + (all.size() == 1 ? " address for " : " addresses for ") +
-                  (noun == "box" && count != 1 ? std::to_string(count) + " boxes" : text::counted(count, noun)),
-              "write one for each, or leave it out");
+        error(
+            path,
+            std::to_string(all.size()) + (all.size() == 1 ? " address for " : " addresses for ") +
+                (noun == "box" && count != 1 ? std::to_string(count) + " boxes" : text::counted(count, noun)),
+            "write one for each, or leave it out");
       return std::nullopt;
     }
     const auto [taken, fresh] = addresses_.emplace(std::pair(noun, all[number]), path);
@@ -559,7 +560,8 @@ class Resolver {
   bool servers_known_ = true;                               // what is wrong with them was said once
   std::set<Index> serving_;                                 // hosts with a server
   std::map<std::pair<Index, Index>, std::size_t> link_of_;  // lower end first
-  std::map<std::pair<std::string, Ipv6>, std::string> addresses_;  // of boxes and of servers: where they stand
+  std::map<std::pair<std::string, Ipv6>, std::string>
+      addresses_;  // of boxes and of servers: where they stand
 };
 
 }  // namespace

@@ -48,7 +48,7 @@ struct ReloadPlan {
   std::optional<LogSection::Level> log_level{};  // another
   std::vector<Impair> impair{};
   std::optional<PlannerSection> planner{};  // another
-  std::vector<Reset> reset{};  // sessions that differ in `run` alone
+  std::vector<Reset> reset{};               // sessions that differ in `run` alone
   // Keys that differ and stay as they are, by their path in `wanted`: "dataplane.slots", "jobs[1].dialect".
   std::vector<std::string> restart{};
 };

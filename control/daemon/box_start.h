@@ -38,7 +38,7 @@ class StartedBox {
 
 // The membership engine with all jobs declared, its secrets from the kernel. plans: for jobs over several boxes.
 [[nodiscard]] Result<members::MembershipEngine> start_members(const config::Config& config,
-                                                             members::PlanSource plans = members::even_plan);
+                                                              members::PlanSource plans = members::even_plan);
 
 // dataplane.memory is more than there is: EAL would clear ordinary memory for a quarter of a minute before it gave
 // up.

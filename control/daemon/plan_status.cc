@@ -17,11 +17,12 @@ bool has(const std::vector<Ipv6>& all, const Ipv6& address) {
   return std::ranges::find(all, address) != all.end();
 }
 
-api::PlannedJob planned_job(const std::string& name, const planning::Desk::Job& job, const planning::Desk& desk,
-                            const Rates& rates, const Rates& loads) {
+api::PlannedJob planned_job(const std::string& name, const planning::Desk::Job& job,
+                            const planning::Desk& desk, const Rates& rates, const Rates& loads) {
   api::PlannedJob out;
   if (job.plan.planned() && desk.ground() != nullptr) {
-    out.report = planner::explain(desk.ground()->topology(), job.plan.job, job.plan.made, rates, loads, job.baselines);
+    out.report =
+        planner::explain(desk.ground()->topology(), job.plan.job, job.plan.made, rates, loads, job.baselines);
   } else {
     out.report.why_not = job.plan.why_not;
     out.report.workers = job.facts.ranks.size();
@@ -83,15 +84,16 @@ api::PlanTopology topology_of(const planning::Desk& desk, const Rates& rates, co
   }
   for (Index s = 0; s < cluster.servers.size(); ++s) {
     const planner::Resource r = topology.server(s);
-    out.servers.push_back({cluster.servers[s].name, cluster.hosts[cluster.servers[s].host].at, rates[r], loads[r],
-                           rates[r] > 0 ? api::PlaceState::kUp : api::PlaceState::kLost});
+    out.servers.push_back({cluster.servers[s].name, cluster.hosts[cluster.servers[s].host].at, rates[r],
+                           loads[r], rates[r] > 0 ? api::PlaceState::kUp : api::PlaceState::kLost});
   }
   return out;
 }
 
 }  // namespace
 
-api::PlanStatus plan_status(const planning::Desk& desk, const std::string& file, const std::vector<Ipv6>& own) {
+api::PlanStatus plan_status(const planning::Desk& desk, const std::string& file,
+                            const std::vector<Ipv6>& own) {
   api::PlanStatus out{.cluster = file};
   Rates rates;
   Rates loads;

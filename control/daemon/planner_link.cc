@@ -34,8 +34,8 @@ ClusterResult read_cluster(const config::PlannerSection& section) {
 
 planning::Desk make_desk(const config::Config& config) { return planning::Desk(addresses_of(config)); }
 
-PlannerLink::PlannerLink(planning::Desk& desk, Plane& plane, MemberLoop& members, const config::Config& config,
-                         LogSink log)
+PlannerLink::PlannerLink(planning::Desk& desk, Plane& plane, MemberLoop& members,
+                         const config::Config& config, LogSink log)
     : desk_(desk),
       plane_(plane),
       members_(members),
@@ -86,6 +86,7 @@ void PlannerLink::exchange_work(TimeNs now) {
 void PlannerLink::look_at_jobs(TimeNs now) {
   const auto& jobs = members_.watch().jobs();
   std::vector<std::string> left;
+  left.reserve(desk_.jobs().size());
   for (const auto& [name, job] : desk_.jobs()) left.push_back(name);
   for (const auto& [id, status] : jobs) {
     if (!status.boxes || std::erase(left, status.name) == 0) continue;
@@ -107,7 +108,7 @@ void PlannerLink::look_at_jobs(TimeNs now) {
 
 // Entries that were taken stand for as many contributions as there are workers: what went elsewhere is rather too much
 // in the share than too little.
-void PlannerLink::look_at_misses() {
+void PlannerLink::look_at_misses(TimeNs now) {
   for (const auto& [id, status] : members_.watch().jobs()) {
     if (!desk_.jobs().contains(status.name)) continue;
     Taken all;
@@ -120,7 +121,7 @@ void PlannerLink::look_at_misses() {
     if (all.denied < before.denied || all.claims < before.claims) continue;  // of another life
     const auto denied = static_cast<double>(all.denied - before.denied);
     const double found = static_cast<double>(all.claims - before.claims) * status.world;
-    desk_.saw_misses(status.name, denied > 0 ? denied / (denied + found) : 0);
+    desk_.saw_misses(status.name, denied > 0 ? denied / (denied + found) : 0, now);
   }
   std::erase_if(taken_, [&](const auto& one) { return !desk_.jobs().contains(one.first); });
 }
@@ -140,7 +141,7 @@ bool PlannerLink::turn(TimeNs now) {
   look_at_jobs(now);
   if (now >= misses_at_ + kBetweenMisses) {
     misses_at_ = now;
-    look_at_misses();
+    look_at_misses(now);
   }
   exchange_work(now);
   bool called_back = false;
@@ -166,6 +167,7 @@ void PlannerLink::set_cluster(const config::PlannerSection& section,
 }
 
 std::shared_ptr<const api::PlanStatus> PlannerLink::status(TimeNs now) {
+  if (file_.empty()) return nullptr;
   if (!status_ || now >= status_at_ + kStatusAge) {
     status_ = std::make_shared<const api::PlanStatus>(plan_status(desk_, file_, own_));
     status_at_ = now;

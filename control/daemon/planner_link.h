@@ -32,7 +32,8 @@ using ClusterResult = tl::expected<std::shared_ptr<const cluster::Cluster>, conf
 class PlannerLink {
  public:
   // All outlive it. The thread keeps off the data cores. Throws std::system_error where there is none to be had.
-  PlannerLink(planning::Desk& desk, Plane& plane, MemberLoop& members, const config::Config& config, LogSink log);
+  PlannerLink(planning::Desk& desk, Plane& plane, MemberLoop& members, const config::Config& config,
+              LogSink log);
   PlannerLink(const PlannerLink&) = delete;
   PlannerLink& operator=(const PlannerLink&) = delete;
   ~PlannerLink();
@@ -47,7 +48,7 @@ class PlannerLink {
   void asked(const std::string& job) { desk_.asked(job); }
   // There is news of a box: it is in the fleet again.
   void box_seen(const Ipv6& address, TimeNs now) { desk_.box_seen(address, now); }
-  // Of the last turns; not null.
+  // Of the last turns; null: no cluster is given.
   [[nodiscard]] std::shared_ptr<const api::PlanStatus> status(TimeNs now);
 
  private:
@@ -60,7 +61,7 @@ class PlannerLink {
   };
 
   void look_at_jobs(TimeNs now);
-  void look_at_misses();
+  void look_at_misses(TimeNs now);
   void tell();
   void exchange_work(TimeNs now);
   void reckon();

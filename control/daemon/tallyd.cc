@@ -21,9 +21,9 @@
 #include "daemon/command_line.h"
 #include "daemon/control_socket.h"
 #include "daemon/daemon.h"
-#include "daemon/planner_link.h"
 #include "daemon/log.h"
 #include "daemon/made_jobs.h"
+#include "daemon/planner_link.h"
 #include "http/listen.h"
 
 namespace tally::daemon {
@@ -160,10 +160,9 @@ int run(const CommandLine& line, char** argv) {
   {
     auto box = StartedBox::start(config, log_line);
     if (!box) return failed_to_start(box.error());
-    auto ended = daemon.run(
-        {line.config, program, config, line.drain, &*claims, std::move(*keeping), std::move(*final_counters),
-         &desk},
-        box->plane(), std::move(*members), box->hugepages(), std::move(doors));
+    auto ended = daemon.run({line.config, program, config, line.drain, &*claims, std::move(*keeping),
+                             std::move(*final_counters), &desk},
+                            box->plane(), std::move(*members), box->hugepages(), std::move(doors));
     if (!ended) return failed_to_start(ended.error());
     end = *ended;
   }

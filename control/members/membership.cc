@@ -458,8 +458,7 @@ Result<void> MembershipEngine::abort(std::string_view name, std::string_view rea
   return done;
 }
 
-Result<void> MembershipEngine::replan(std::string_view name, TimeNs now,
-                                      std::uint64_t take_back) noexcept {
+Result<void> MembershipEngine::replan(std::string_view name, TimeNs now, std::uint64_t take_back) noexcept {
   BoxState& box = state_->box;
   ResidentJob* const life = box.find_resident(name);
   if (life == nullptr && !box.names.contains(name)) return unknown_job(name);

@@ -100,12 +100,11 @@ double upper_bound(const Topology& topology, const Party& party, const Rates& ca
 double rack_local_rate(const Topology& topology, const Party& party, const Rates& capacity) {
   if (party.servers.empty()) return 0;
   if (party.through_boxes) {
-    double rate = std::min(party.slowest, ingress_of_all(topology, party, capacity) /
-                                              static_cast<double>(party.racks.size()));
+    double rate = std::min(
+        party.slowest, ingress_of_all(topology, party, capacity) / static_cast<double>(party.racks.size()));
     for (const Party::Rack& rack : party.racks)
-      rate = std::min(rate, rack.box == kNone
-                                ? 0
-                                : box_rate(topology, party, capacity, rack.box) / rack.workers);
+      rate = std::min(rate,
+                      rack.box == kNone ? 0 : box_rate(topology, party, capacity, rack.box) / rack.workers);
     return rate;
   }
   std::vector<RackOfBox> racks;

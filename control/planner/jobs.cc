@@ -97,8 +97,8 @@ std::vector<bool> usable_by(const Topology& topology, const Job& job) {
     usable[topology.link(host.down)] = true;
   };
   for (Index b = 0; b < topology.boxes().size() && !job.boxes.empty(); ++b)
-    usable[topology.box(b)] = std::any_of(job.boxes.begin(), job.boxes.end(),
-                                          [b](const Job::Use& use) { return use.box == b; });
+    usable[topology.box(b)] =
+        std::any_of(job.boxes.begin(), job.boxes.end(), [b](const Job::Use& use) { return use.box == b; });
   for (const Index host : job.workers) {
     if (host < topology.hosts().size()) use_host(host);
   }

@@ -185,9 +185,9 @@ class Repair {
       for (std::size_t b = 0; b < boxes; ++b)
         sum_[b * servers_ + s] = cost(model_.to_server(switch_of(static_cast<std::uint8_t>(b)), s));
       for (std::size_t r = 0; r < party_.racks.size(); ++r)
-        direct_[r * servers_ + s] = party_.through_boxes
-                                        ? kInfinity
-                                        : party_.racks[r].workers * cost(model_.to_server(party_.racks[r].at, s));
+        direct_[r * servers_ + s] =
+            party_.through_boxes ? kInfinity
+                                 : party_.racks[r].workers * cost(model_.to_server(party_.racks[r].at, s));
     }
   }
   [[nodiscard]] double to_box(std::size_t rack, std::uint8_t box) const {

@@ -166,11 +166,11 @@ Result<Split> product_form(const Network& network, const Party& party, const Rat
     return rack.box != kNone && (rack.workers > 1 || party.through_boxes) &&
            box_rate(topology, party, capacity, rack.box) > 0;
   };
-  const bool with_rest = !party.servers.empty() &&
-                         std::all_of(party.racks.begin(), party.racks.end(), [&](const Party::Rack& rack) {
-                           return reaches_servers(network, party, rack.at) &&
-                                  (!party.through_boxes || has_own(rack));
-                         });
+  const bool with_rest =
+      !party.servers.empty() &&
+      std::all_of(party.racks.begin(), party.racks.end(), [&](const Party::Rack& rack) {
+        return reaches_servers(network, party, rack.at) && (!party.through_boxes || has_own(rack));
+      });
   const Column rest = with_rest ? program.add_column(1) : 0;
   std::vector<std::optional<Column>> own(party.racks.size());  // of the rest, what the rack's own box merges
   for (std::size_t r = 0; with_rest && r < own.size(); ++r) {
@@ -260,10 +260,10 @@ Split closed_form_split(const Network& network, const Party& party, const Rates&
   for (const Part& part : split.shared) rates += part.amount;
   split.rate = upper_bound(topology, party, capacity, rates);
   // Boxes as full as they get, and each as full as the others.
-  const double merged = split.shared.empty()    ? 0
+  const double merged = split.shared.empty() ? 0
                         : party.servers.empty() || party.through_boxes
                             ? 1
-                                                : std::min(1.0, rates / (party.workers * split.rate));
+                            : std::min(1.0, rates / (party.workers * split.rate));
   for (Part& part : split.shared) part.amount *= merged / rates;
   split.rest = 1 - merged;
   return split;

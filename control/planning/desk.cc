@@ -78,9 +78,9 @@ WorkDone do_work(Work work) {
     std::optional<planner::Baselines> baselines;
     if (plan.planned()) {
       auto known = planner::baselines_of(ground.network(), plan.job, plan.room, plan.made);
-      if (known) baselines = std::move(*known);
+      if (known) baselines = *known;
     }
-    out.baselines.push_back(std::move(baselines));
+    out.baselines.push_back(baselines);
   }
   return out;
 }
@@ -89,8 +89,18 @@ namespace {
 
 constexpr const char* kNoCluster = "no file of a cluster is given: planner.cluster";
 
-// Resources have the same numbers.
-bool same_shape(const planner::Topology& a, const planner::Topology& b) {
+// Resources have the same numbers, and everybody is where they were.
+bool same_shape(const cluster::Cluster& before, const cluster::Cluster& after) {
+  const auto place = [](const cluster::Cluster::Place& x, const cluster::Cluster::Place& y) {
+    return x.network == y.network && x.rack == y.rack;
+  };
+  const auto address = [](const auto& x, const auto& y) { return x.address == y.address; };
+  if (!std::ranges::equal(before.places, after.places, place) ||
+      !std::ranges::equal(before.boxes, after.boxes, address) ||
+      !std::ranges::equal(before.servers, after.servers, address))
+    return false;
+  const planner::Topology a = topology_of(before);
+  const planner::Topology b = topology_of(after);
   if (a.resources() != b.resources() || a.links().size() != b.links().size() ||
       a.boxes().size() != b.boxes().size())
     return false;
@@ -106,7 +116,7 @@ void Desk::set_cluster(std::shared_ptr<const cluster::Cluster> cluster, TimeNs n
   const std::shared_ptr<const cluster::Cluster> before = std::exchange(cluster_, std::move(cluster));
   rates_.clear();
   box_limits_.clear();
-  const bool alike = before && cluster_ && same_shape(topology_of(*before), topology_of(*cluster_));
+  const bool alike = before && cluster_ && same_shape(*before, *cluster_);
   renew_ground();
   for (auto& [name, job] : jobs_) {
     if (alike && job.plan.planned()) {
@@ -126,8 +136,7 @@ void Desk::renew_ground() {
 }
 
 Result<void> Desk::set_rate(const std::string& resource, std::optional<double> rate, TimeNs now) {
-  if (!ground_)
-    return fail(ErrorCode::kInvalidArgument, kNoCluster, resource);
+  if (!ground_) return fail(ErrorCode::kInvalidArgument, kNoCluster, resource);
   const planner::Topology& topology = ground_->topology();
   Resource r = 0;
   while (r < topology.resources() && topology.name_of(r) != resource) ++r;
@@ -167,9 +176,7 @@ Rates Desk::loads_of_others(const std::string& name) const {
   return loads;
 }
 
-Rates Desk::all_loads() const {
-  return ground_ ? loads_of_others({}) : Rates{};
-}
+Rates Desk::all_loads() const { return ground_ ? loads_of_others({}) : Rates{}; }
 
 void Desk::plan_even(Job& job, std::string why) {
   job.plan = {.why_not = std::move(why)};
@@ -184,7 +191,7 @@ Plan Desk::plan(const members::PlanRequest& request, TimeNs now) {
   if (fresh) job.rules = planner::ReplanRules(limits_);
   const std::uint64_t lost = fresh ? 0 : job.facts.usable & ~facts.usable;
   const std::uint64_t back = fresh ? 0 : facts.usable & ~job.facts.usable;
-  job.cause = fresh ? Cause::kFirst : job.next.value_or(Cause::kAsked);
+  job.cause = fresh ? Cause::kFirst : job.next.value_or(Cause::kRenewed);
   job.cause_text = std::exchange(job.next_text, {});
   if (!fresh && lost != 0) {
     job.cause = Cause::kLost;
@@ -196,9 +203,11 @@ Plan Desk::plan(const members::PlanRequest& request, TimeNs now) {
   job.next.reset();
   job.wants.reset();
   job.planned = now;
-  const bool at_hand = job.hand && job.facts == facts;
+  const bool same = job.facts == facts;
   job.facts = std::move(facts);
-  if (at_hand) {
+  if (same && job.plan.planned() && !job.hand && job.cause != Cause::kLost) {
+    dirty_ = dirty_ || job.cause == Cause::kAsked;  // nothing better is known
+  } else if (same && job.hand) {
     job.plan = *std::exchange(job.hand, {});
     job.in_haste = false;
   } else if (!ground_) {
@@ -220,9 +229,7 @@ Plan Desk::plan(const members::PlanRequest& request, TimeNs now) {
   return job.plan.planned() ? job.plan.plan : members::even_plan(request);
 }
 
-void Desk::begin_epoch(const std::string& name, Job& job, TimeNs now) {
-  if (job.paused) job.pause = now - *std::exchange(job.paused, {});
-  ++changes_[static_cast<std::size_t>(job.cause)];
+void Desk::count_on_ground(Job& job, TimeNs now) const {
   Rates counted_on;
   if (job.plan.planned()) {
     counted_on = ground_->topology().rates();
@@ -231,17 +238,25 @@ void Desk::begin_epoch(const std::string& name, Job& job, TimeNs now) {
   }
   const TimeNs round_trip = job.pause ? std::clamp(*job.pause, kMillisecond, kSecond) : kFirstRoundTrip;
   job.rules.published(now, round_trip, std::move(counted_on), job.in_haste && job.plan.planned());
+}
+
+void Desk::begin_epoch(const std::string& name, Job& job, TimeNs now) {
+  if (job.paused) job.pause = now - *std::exchange(job.paused, {});
+  ++changes_[static_cast<std::size_t>(job.cause)];
+  count_on_ground(job, now);
   compare_with_ground(job, now);
   std::string text = "plan (" + std::string(word_of(job.cause)) +
                      (job.cause_text.empty() ? "" : ": " + job.cause_text) + "): ";
   if (job.plan.planned())
-    text += gbits(job.plan.made.rate) + " from every worker, " + planner::name_of(job.plan.made.form) + ", full is " +
+    text += gbits(job.plan.made.rate) + " from every worker, " + planner::name_of(job.plan.made.form) +
+            ", full is " +
             (job.plan.made.binding == planner::kNone ? std::string("nothing")
                                                      : ground_->topology().name_of(job.plan.made.binding));
   else
     text += "all boxes alike";
   if (!job.plan.planned() && ground_) text += ", for " + job.plan.why_not;
-  if (job.triggered) text += "; " + milliseconds(now - *std::exchange(job.triggered, {})) + " after its trigger";
+  if (job.triggered)
+    text += "; " + milliseconds(now - *std::exchange(job.triggered, {})) + " after its trigger";
   if (job.pause) text += "; the pause was " + milliseconds(*job.pause);
   notes_.push_back({name, std::move(text), !job.plan.planned() && ground_.has_value()});
 }
@@ -262,9 +277,9 @@ void Desk::saw(const std::string& name, const Seen& seen, TimeNs now) {
   }
 }
 
-void Desk::saw_misses(const std::string& name, double share) {
+void Desk::saw_misses(const std::string& name, double share, TimeNs now) {
   const auto at = jobs_.find(name);
-  if (at == jobs_.end() || !at->second.plan.planned()) return;
+  if (at == jobs_.end() || !at->second.plan.planned() || now < at->second.deaf_until) return;
   Job& job = at->second;
   job.rules.saw_misses(share);
   if (!(share > limits_.misses)) return;
@@ -301,17 +316,16 @@ void Desk::ask(const std::string& name, Job& job, Cause cause, std::string text)
 void Desk::decide(const std::string& name, Job& job, TimeNs now, std::vector<Wish>& out) {
   const planner::Decision decision = job.rules.decide(now);
   if (decision.why == Trigger::kNothing) return;
+  if (decision.why == Trigger::kGain && !job.hand) return;
   job.triggered = now;
   std::string text;
   if (decision.resource != planner::kNone && ground_) {
     const planner::Topology& topology = ground_->topology();
     text = topology.name_of(decision.resource);
-    if (decision.why == Trigger::kDrift)
-      text += " has " + gbits(topology.rates()[decision.resource]);
+    if (decision.why == Trigger::kDrift) text += " has " + gbits(topology.rates()[decision.resource]);
   }
   if (decision.why == Trigger::kLost || decision.why == Trigger::kGain) {
     if (decision.why == Trigger::kLost) job.hand.reset();
-    if (decision.why == Trigger::kGain && !job.hand) return;
     job.next = decision.why == Trigger::kGain && job.in_haste ? Cause::kRefine : cause_of(decision.why);
     job.next_text = std::move(text);
     out.push_back({name, 0});
@@ -339,7 +353,8 @@ std::vector<Desk::Wish> Desk::wishes(TimeNs now) {
 
 std::optional<Work> Desk::work(TimeNs now) {
   if (working_ || !ground_ || jobs_.empty()) return std::nullopt;
-  const bool wanted = std::ranges::any_of(jobs_, [](const auto& one) { return one.second.wants.has_value(); });
+  const bool wanted =
+      std::ranges::any_of(jobs_, [](const auto& one) { return one.second.wants.has_value(); });
   if (!wanted && (!dirty_ || now < worked_ + kBetweenWork)) return std::nullopt;
   working_ = true;
   dirty_ = false;
@@ -364,14 +379,24 @@ void Desk::done(WorkDone result) {
     Job& job = at->second;
     RunningPlan& better = result.plans[j];
     const std::optional<Cause> wanted = std::exchange(job.wants, {});
-    if (!better.planned()) continue;
-    job.baselines = std::move(result.baselines[j]);
+    if (!better.planned()) {
+      if (!job.plan.planned()) job.plan.why_not = better.why_not;
+      continue;
+    }
+    job.baselines = result.baselines[j];
     const double current = rate_in(ground_->topology(), job.plan, better.job, better.room);
     const Cause cause = wanted.value_or(Cause::kGain);
     if (!job.rules.is_worth(trigger_of(cause), current, better.made.rate)) {
       if (wanted && *wanted != Cause::kRefine)
         notes_.push_back({at->first, "no plan is better by " + text::fixed(100 * limits_.gain, 0) +
                                          " %: it stays at " + gbits(current)});
+      // What there is now is what is counted on, or the same would be asked again each second.
+      job.triggered.reset();
+      job.hand.reset();
+      job.rules.saw_candidate(better.made.rate, current);
+      job.in_haste = false;
+      if (wanted) count_on_ground(job, worked_);
+      if (cause == Cause::kMisses) job.deaf_until = worked_ + kDeaf;
       continue;
     }
     job.hand = std::move(better);

@@ -42,9 +42,19 @@ struct WorkDone {
 [[nodiscard]] WorkDone do_work(Work work);
 
 // Why a plan was made, as people and programs are told.
-enum class Cause : std::uint8_t { kFirst, kLost, kDrift, kMisses, kGain, kRefine, kAsked, kReturned };
-inline constexpr std::array<std::string_view, 8> kCauses{"first", "lost",   "drift", "misses",
-                                                         "gain",  "refine", "asked", "returned"};
+enum class Cause : std::uint8_t {
+  kFirst,
+  kLost,
+  kDrift,
+  kMisses,
+  kGain,
+  kRefine,
+  kAsked,
+  kReturned,
+  kRenewed
+};
+inline constexpr std::array<std::string_view, 9> kCauses{"first",  "lost",  "drift",    "misses", "gain",
+                                                         "refine", "asked", "returned", "renewed"};
 [[nodiscard]] constexpr std::string_view word_of(Cause cause) noexcept {
   return kCauses[static_cast<std::size_t>(cause)];
 }
@@ -74,7 +84,7 @@ class Desk {
   void saw(const std::string& job, const Seen& seen, TimeNs now);
   void gone(const std::string& job) { jobs_.erase(job); }
   // Of the contributions that this box took since the last call, those that found no slot.
-  void saw_misses(const std::string& job, double share);
+  void saw_misses(const std::string& job, double share, TimeNs now);
   // There is news of a box, be it that its record is in the fleet again: if jobs have lost it they try it at once.
   void box_seen(const Ipv6& address, TimeNs now);
   // An operator asks for another plan, and the next one of this job is that.
@@ -114,8 +124,7 @@ class Desk {
     std::optional<TimeNs> pause{};  // from the call-back to the new epoch
     std::uint64_t left_out = 0;
 
-   private:
-    friend class Desk;
+    // The desk's own.
     planner::ReplanRules rules{};
     Comeback comeback{};
     std::optional<RunningPlan> hand{};  // a better one, for these facts
@@ -123,7 +132,8 @@ class Desk {
     std::string next_text{};
     std::optional<Cause> wants{};  // a plan with full effort is to be made, for this
     bool running = false;
-    std::optional<TimeNs> paused{};  // since
+    std::optional<TimeNs> paused{};     // since
+    TimeNs deaf_until = 0;              // misses for which there was no better plan
     std::optional<TimeNs> triggered{};  // when a rule asked for the plan that is to come
   };
   [[nodiscard]] const std::map<std::string, Job>& jobs() const noexcept { return jobs_; }
@@ -133,11 +143,13 @@ class Desk {
 
  private:
   static constexpr TimeNs kBetweenWork = kSecond;  // that nobody waits for
+  static constexpr TimeNs kDeaf = 60 * kSecond;
 
   void plan_even(Job& job, std::string why);
   void renew_ground();
   [[nodiscard]] planner::Rates loads_of_others(const std::string& job) const;
   void compare_with_ground(Job& job, TimeNs now) const;
+  void count_on_ground(Job& job, TimeNs now) const;
   void begin_epoch(const std::string& name, Job& job, TimeNs now);
   void ask(const std::string& name, Job& job, Cause cause, std::string text);
   void decide(const std::string& name, Job& job, TimeNs now, std::vector<Wish>& out);

@@ -46,7 +46,8 @@ class Locator {
     }
     for (std::size_t b = 0; b < facts.boxes.size(); ++b) {
       if ((facts.usable >> b & 1U) == 0) continue;
-      const auto box = std::ranges::find(cluster_.boxes, std::optional(facts.boxes[b]), &Cluster::Box::address);
+      const auto box =
+          std::ranges::find(cluster_.boxes, std::optional(facts.boxes[b]), &Cluster::Box::address);
       if (box == cluster_.boxes.end())
         return fail(ErrorCode::kInvalidArgument,
                     "the box at " + members::address_text(facts.boxes[b]) +
@@ -76,7 +77,8 @@ class Locator {
     if (const auto known = server_of_.find(address); known != server_of_.end()) return known->second;
     const Index rack = rack_of(address);
     for (Index s = 0; s < cluster_.servers.size() && rack != kNone; ++s) {
-      if (server_taken_[s] || cluster_.servers[s].address || cluster_.hosts[cluster_.servers[s].host].at != rack)
+      if (server_taken_[s] || cluster_.servers[s].address ||
+          cluster_.hosts[cluster_.servers[s].host].at != rack)
         continue;
       take_server(address, s);
       return s;
@@ -105,9 +107,10 @@ class Locator {
     const Index rack = rack_of(address);
     const std::string at = who + " at " + members::address_text(address);
     if (rack == kNone)
-      return fail(ErrorCode::kInvalidArgument,
-                  at + " is in no rack of the cluster file: write its network there (racks[].addresses or places)",
-                  facts.job);
+      return fail(
+          ErrorCode::kInvalidArgument,
+          at + " is in no rack of the cluster file: write its network there (racks[].addresses or places)",
+          facts.job);
     return fail(ErrorCode::kInvalidArgument,
                 at + ": " + cluster_.switches[rack].name + " has no " + lacks + " in the cluster file",
                 facts.job);

@@ -16,7 +16,8 @@ using planner::Resource;
 void limit(const cluster::Cluster& cluster, std::span<const BoxLimit> limits, planner::Job& job) {
   for (planner::Job::Use& use : job.boxes) {
     for (const BoxLimit& one : limits) {
-      if (one.job == job.name && cluster.boxes[use.box].address == one.box) use.most = std::min(use.most, one.most);
+      if (one.job == job.name && cluster.boxes[use.box].address == one.box)
+        use.most = std::min(use.most, one.most);
     }
   }
 }
@@ -27,8 +28,10 @@ RunningPlan finished(const Ground& ground, const JobFacts& facts, planner::Job j
                      Rates room) {
   const cluster::Cluster& cluster = ground.cluster();
   std::vector<Ipv6> boxes;
+  boxes.reserve(cluster.boxes.size());
   for (const cluster::Cluster::Box& box : cluster.boxes) boxes.push_back(box.address.value_or(Ipv6{}));
   std::vector<Index> racks;
+  racks.reserve(job.workers.size());
   for (const Index host : job.workers) racks.push_back(cluster.hosts[host].at);
   auto plan = published(ground.topology(), made.tables,
                         {boxes, racks, static_cast<std::uint8_t>(facts.servers.size())});

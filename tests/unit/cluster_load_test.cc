@@ -73,8 +73,9 @@ TEST(ClusterAddresses, OfRacksAreNetworksOneForEach) {
       "places:\n"
       "  - {rack: \"rack[1-2]\", addresses: [\"fd00:1::/64\", \"fd00:2::/64\"]}\n"
       "  - {rack: rack3, addresses: 192.168.3.7/32}\n");
-  EXPECT_THAT(places_of(cluster), ElementsAre("rack1 10.0.1.0/24", "rack2 10.0.2.0/24", "rack3 192.168.3.7/32",
-                                              "rack1 fd00:1::/64", "rack2 fd00:2::/64"));
+  EXPECT_THAT(places_of(cluster),
+              ElementsAre("rack1 10.0.1.0/24", "rack2 10.0.2.0/24", "rack3 192.168.3.7/32",
+                          "rack1 fd00:1::/64", "rack2 fd00:2::/64"));
 }
 
 TEST(ClusterAddresses, OfGeneratedRacksStandInPlaces) {

@@ -38,7 +38,8 @@ TEST(DaemonPlanner, MistakesOfTheClusterHaveItsOwnLines) {
   const auto wrong = daemon::read_cluster({path});
   std::filesystem::remove(path);
   ASSERT_FALSE(wrong.has_value());
-  EXPECT_THAT(config::to_text(wrong.error()), HasSubstr(path + ":2:14: error: boxes[0].at: there is no switch"));
+  EXPECT_THAT(config::to_text(wrong.error()),
+              HasSubstr(path + ":2:14: error: boxes[0].at: there is no switch"));
   const auto gone = daemon::read_cluster({path});
   ASSERT_FALSE(gone.has_value());
   EXPECT_THAT(config::to_text(gone.error()), HasSubstr(path));

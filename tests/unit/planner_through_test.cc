@@ -16,9 +16,10 @@ using planner::Entry;
 using planner::Form;
 
 Instance four_racks(double box, double server) {
-  Instance made{planner::leaf_spine(
-                    {.racks = 4, .spines = 2, .hosts_per_rack = 8, .nic = 25, .uplink = 400, .rack_box = box}),
-                {.name = "vgg", .through_boxes = true}};
+  Instance made{
+      planner::leaf_spine(
+          {.racks = 4, .spines = 2, .hosts_per_rack = 8, .nic = 25, .uplink = 400, .rack_box = box}),
+      {.name = "vgg", .through_boxes = true}};
   for (Index h = 0; h < 32; ++h) made.job.workers.push_back(h);
   for (Index s = 0; s < 4; ++s) {
     const Index host = made.topology.add_host("ps", s, server, server);
@@ -30,7 +31,8 @@ Instance four_racks(double box, double server) {
 std::set<Index> boxes_in_use(const planner::Plan& plan) {
   std::set<Index> used;
   for (const auto& table : plan.tables.of_rack)
-    for (const Entry& entry : table) used.insert(entry.box == Entry::kNoBox ? planner::kNone : plan.tables.boxes[entry.box]);
+    for (const Entry& entry : table)
+      used.insert(entry.box == Entry::kNoBox ? planner::kNone : plan.tables.boxes[entry.box]);
   return used;
 }
 
@@ -83,7 +85,8 @@ TEST(PlannerThrough, AJobHasItsOwnBoxesAlone) {
   EXPECT_NEAR(planned(it).rate, 150.0 / 32, 0.01);
   it.job.boxes = {{4}};
   planner::Ways ways(it.topology);
-  EXPECT_FALSE(planner::make_plan({it.topology, ways}, it.job, it.topology.rates())) << "there is no such box";
+  EXPECT_FALSE(planner::make_plan({it.topology, ways}, it.job, it.topology.rates()))
+      << "there is no such box";
 }
 
 // Two jobs of different boxes do not share what only one of them may use.

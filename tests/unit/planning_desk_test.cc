@@ -217,12 +217,13 @@ TEST_F(PlanningDesk, NewsOfALostBoxBringItBackAtOnce) {
 }
 
 TEST_F(PlanningDesk, ContributionsWithoutASlotMoveToOtherBoxes) {
-  desk_.set_cluster(cluster_of("leaf_spine: {racks: 2, spines: 1, hosts: 3, nic: 10G, uplink: 100G}\n"
-                               "places: [{rack: \"rack[1-2]\", addresses: \"10.0.[1-2].0/24\"}]\n"
-                               "boxes: [{at: racks, rate: 20G, address: \"10.0.[1-2].1\"}, {at: spine1, rate: 30G, "
-                               "address: 10.0.3.1}]\n"
-                               "servers: [{name: \"ps[1-2]\", rack: \"rack[1-2]\", nic: 20G}]\n"),
-                    now_);
+  desk_.set_cluster(
+      cluster_of("leaf_spine: {racks: 2, spines: 1, hosts: 3, nic: 10G, uplink: 100G}\n"
+                 "places: [{rack: \"rack[1-2]\", addresses: \"10.0.[1-2].0/24\"}]\n"
+                 "boxes: [{at: racks, rate: 20G, address: \"10.0.[1-2].1\"}, {at: spine1, rate: 30G, "
+                 "address: 10.0.3.1}]\n"
+                 "servers: [{name: \"ps[1-2]\", rack: \"rack[1-2]\", nic: 20G}]\n"),
+      now_);
   facts_.boxes.push_back(at(3, 1));
   facts_.usable = 7;
   new_epoch();
@@ -231,19 +232,54 @@ TEST_F(PlanningDesk, ContributionsWithoutASlotMoveToOtherBoxes) {
     std::size_t groups = 0;
     for (std::size_t box = 0; box < plan_.boxes.size(); ++box) {
       if (plan_.boxes[box] != at(1, 1)) continue;
-      for (std::uint32_t g = 0; g < kPlanGroups; ++g) groups += plan_.here(static_cast<BoxIndex>(box), g) != 0;
+      for (std::uint32_t g = 0; g < kPlanGroups; ++g)
+        groups += plan_.here(static_cast<BoxIndex>(box), g) != 0;
     }
     return groups;
   };
   const std::size_t before = groups_here();
   ASSERT_GT(before, 0U);
-  desk_.saw_misses("vgg", 0.005);
+  desk_.saw_misses("vgg", 0.005, now_);
   run(3 * kSecond);
   EXPECT_EQ(groups_here(), before) << "half a percent is no reason";
-  desk_.saw_misses("vgg", 0.5);
+  desk_.saw_misses("vgg", 0.5, now_);
   run(3 * kSecond);
   EXPECT_LT(groups_here(), before);
   EXPECT_EQ(job().cause, Cause::kMisses);
+}
+
+// With slots too few everywhere no plan helps, and nobody looks for one again each second.
+TEST_F(PlanningDesk, WhatNoPlanMendsIsLookedAtOnceInAWhile) {
+  desk_.set_cluster(two_racks(), now_);
+  new_epoch();
+  run(3 * kSecond);
+  const int works = works_;
+  for (int second = 0; second < 20; ++second) {
+    desk_.saw_misses("vgg", 0.02, now_);
+    run(kSecond);
+  }
+  EXPECT_LE(works_, works + 2);
+  EXPECT_EQ(wishes_, 0);
+  ASSERT_TRUE(desk_.set_rate("link rack1 to spine1", 8, now_));  // of ten, and own racks are still the best
+  (void)desk_.take_notes();
+  run(10 * kSecond);
+  EXPECT_EQ(wishes_, 0);
+  EXPECT_LE(works_, works + 4);
+}
+
+// An epoch that begins for another reason keeps the plan that was reckoned well.
+TEST_F(PlanningDesk, AnEpochForAnotherReasonKeepsItsPlan) {
+  desk_.set_cluster(two_racks("40G"), now_);
+  new_epoch();
+  ASSERT_TRUE(desk_.set_rate("box rack1", 4, now_));
+  run(5 * kSecond);
+  ASSERT_EQ(wishes_, 1);
+  const Plan before = plan_;
+  new_epoch();
+  EXPECT_EQ(plan_, before);
+  EXPECT_EQ(job().cause, Cause::kRenewed);
+  run(5 * kSecond);
+  EXPECT_EQ(wishes_, 1);
 }
 
 TEST_F(PlanningDesk, AnotherFileOfTheClusterIsPlannedFor) {

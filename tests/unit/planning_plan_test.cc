@@ -66,9 +66,10 @@ TEST(PlanningLocate, AnAddressIsOneHostForAllJobs) {
 TEST(PlanningLocate, SaysWhoIsNowhere) {
   JobFacts facts = four_workers("vgg");
   facts.ranks[2] = mapped({192, 168, 0, 7});
-  EXPECT_EQ(why_not(facts),
-            "rank 2 at 192.168.0.7 is in no rack of the cluster file: write its network there (racks[].addresses "
-            "or places)");
+  EXPECT_EQ(
+      why_not(facts),
+      "rank 2 at 192.168.0.7 is in no rack of the cluster file: write its network there (racks[].addresses "
+      "or places)");
   facts = four_workers("vgg");
   facts.servers[1] = at(1, 77);
   EXPECT_EQ(why_not(facts), "server 1 at 10.0.1.77: rack1 has no further server in the cluster file");
@@ -105,9 +106,8 @@ TEST(PlanningPlan, OnlyUsableBoxesHavePart) {
   Ground ground(two_racks());
   JobFacts facts = four_workers("vgg");
   facts.usable = 2;
-  for (const auto& plan :
-       {plan_together(ground, std::span(&facts, 1), planner::Effort::kFull)[0],
-        plan_at_once(ground, std::span(&facts, 1), {})}) {
+  for (const auto& plan : {plan_together(ground, std::span(&facts, 1), planner::Effort::kFull)[0],
+                           plan_at_once(ground, std::span(&facts, 1), {})}) {
     ASSERT_TRUE(plan.planned()) << plan.why_not;
     EXPECT_THAT(plan.plan.boxes, ElementsAre(facts.boxes[1]));
     EXPECT_EQ(plan.plan.tables.size(), 1U) << "racks with the same routes share a table";
@@ -116,12 +116,13 @@ TEST(PlanningPlan, OnlyUsableBoxesHavePart) {
 }
 
 TEST(PlanningPlan, AServerOfTwiceTheWidthHasTwiceTheGroups) {
-  Ground ground(cluster_of("leaf_spine: {racks: 2, spines: 1, hosts: 2, nic: 10G, uplink: 40G}\n"
-                           "places: [{rack: \"rack[1-2]\", addresses: \"10.0.[1-2].0/24\"}]\n"
-                           "boxes: [{at: racks, rate: 40G, address: \"10.0.[1-2].1\"}]\n"
-                           "servers:\n"
-                           "  - {name: ps1, rack: rack1, nic: 5G}\n"
-                           "  - {name: ps2, rack: rack2, nic: 10G}\n"));
+  Ground ground(
+      cluster_of("leaf_spine: {racks: 2, spines: 1, hosts: 2, nic: 10G, uplink: 40G}\n"
+                 "places: [{rack: \"rack[1-2]\", addresses: \"10.0.[1-2].0/24\"}]\n"
+                 "boxes: [{at: racks, rate: 40G, address: \"10.0.[1-2].1\"}]\n"
+                 "servers:\n"
+                 "  - {name: ps1, rack: rack1, nic: 5G}\n"
+                 "  - {name: ps2, rack: rack2, nic: 10G}\n"));
   const JobFacts facts = four_workers("vgg");
   const auto plan = plan_at_once(ground, std::span(&facts, 1), {});
   ASSERT_TRUE(plan.planned()) << plan.why_not;
@@ -162,24 +163,27 @@ TEST(PlanningPlan, EveryPlanFitsItsJob) {
     const auto below = [&dice](std::uint64_t n) { return dice() % n; };
     const std::uint64_t racks = 1 + below(5);
     const std::string rack_names = "rack[1-" + std::to_string(racks) + "]";
-    std::string text = "leaf_spine: {racks: " + std::to_string(racks) + ", spines: " + std::to_string(1 + below(2)) +
-                       ", hosts: 6, nic: 10G, uplink: " + std::to_string(5 + below(30)) + "G}\n" +
-                       "places: [{rack: \"" + rack_names + "\", addresses: \"10.0.[1-" + std::to_string(racks) +
-                       "].0/24\"}]\nservers: [{name: \"ps[1-4]\", rack: \"" + rack_names + "\", nic: " +
-                       std::to_string(2 + below(20)) + "G}]\nboxes:\n  - {at: racks, rate: " +
-                       std::to_string(5 + below(50)) + "G, address: \"10.0.[1-" + std::to_string(racks) +
-                       "].1\"}\n  - {at: spine1, rate: 20G, address: 10.0.99.1}\n";
+    std::string text =
+        "leaf_spine: {racks: " + std::to_string(racks) + ", spines: " + std::to_string(1 + below(2)) +
+        ", hosts: 6, nic: 10G, uplink: " + std::to_string(5 + below(30)) + "G}\n" + "places: [{rack: \"" +
+        rack_names + "\", addresses: \"10.0.[1-" + std::to_string(racks) +
+        "].0/24\"}]\nservers: [{name: \"ps[1-4]\", rack: \"" + rack_names +
+        "\", nic: " + std::to_string(2 + below(20)) +
+        "G}]\nboxes:\n  - {at: racks, rate: " + std::to_string(5 + below(50)) + "G, address: \"10.0.[1-" +
+        std::to_string(racks) + "].1\"}\n  - {at: spine1, rate: 20G, address: 10.0.99.1}\n";
     Ground ground(cluster_of(text));
     std::vector<JobFacts> jobs(1 + below(3));
     for (std::size_t j = 0; j < jobs.size(); ++j) {
       JobFacts& facts = jobs[j];
       facts.job = "job" + std::to_string(j);
       for (std::uint64_t rank = 1 + below(8); rank > 0; --rank)
-        facts.ranks.push_back(at(static_cast<std::uint8_t>(1 + below(racks)), static_cast<std::uint8_t>(10 + below(4))));
+        facts.ranks.push_back(
+            at(static_cast<std::uint8_t>(1 + below(racks)), static_cast<std::uint8_t>(10 + below(4))));
       for (std::uint64_t server = 0; server < 1 + seed % 4; ++server)
         facts.servers.push_back(at(static_cast<std::uint8_t>(1 + server % racks),
                                    static_cast<std::uint8_t>(100 + server / racks)));
-      for (std::uint64_t box = 1; box <= racks; ++box) facts.boxes.push_back(at(static_cast<std::uint8_t>(box), 1));
+      for (std::uint64_t box = 1; box <= racks; ++box)
+        facts.boxes.push_back(at(static_cast<std::uint8_t>(box), 1));
       if (below(2) == 0) facts.boxes.push_back(at(99, 1));
       facts.usable = 1 + below((std::uint64_t{1} << facts.boxes.size()) - 1);
     }
@@ -193,7 +197,8 @@ TEST(PlanningPlan, EveryPlanFitsItsJob) {
       }
       ++planned;
       EXPECT_TRUE(members::fits(plans[j].plan, request_of(jobs[j]))) << seed;
-      EXPECT_GE(rate_in(ground.topology(), plans[j], plans[j].job, plans[j].room), plans[j].made.rate * (1 - 1e-9))
+      EXPECT_GE(rate_in(ground.topology(), plans[j], plans[j].job, plans[j].room),
+                plans[j].made.rate * (1 - 1e-9))
           << seed << ": it is told the rate that its room has";
       for (const RouteTable& table : plans[j].plan.tables)
         EXPECT_TRUE(std::ranges::none_of(table, &Route::direct)) << seed;
@@ -204,10 +209,11 @@ TEST(PlanningPlan, EveryPlanFitsItsJob) {
 
 // What the control thread waits for when an epoch is offered: 64 ranks in 64 racks with a box each, beside 7 other jobs.
 TEST(PlanningPlan, AtOnceIsCheap) {
-  Ground ground(cluster_of("leaf_spine: {racks: 64, spines: 8, hosts: 8, nic: 25G, uplink: 50G}\n"
-                           "places: [{rack: \"rack[1-64]\", addresses: \"10.0.[1-64].0/24\"}]\n"
-                           "boxes: [{at: racks, rate: 100G, address: \"10.0.[1-64].1\"}]\n"
-                           "servers: [{name: \"ps[1-16]\", rack: \"rack[1-16]\", nic: 100G}]\n"));
+  Ground ground(
+      cluster_of("leaf_spine: {racks: 64, spines: 8, hosts: 8, nic: 25G, uplink: 50G}\n"
+                 "places: [{rack: \"rack[1-64]\", addresses: \"10.0.[1-64].0/24\"}]\n"
+                 "boxes: [{at: racks, rate: 100G, address: \"10.0.[1-64].1\"}]\n"
+                 "servers: [{name: \"ps[1-16]\", rack: \"rack[1-16]\", nic: 100G}]\n"));
   std::vector<JobFacts> jobs;
   for (std::uint8_t j = 0; j < 8; ++j) {
     JobFacts facts{.job = "job" + std::to_string(j), .usable = ~std::uint64_t{0}};
