@@ -38,7 +38,8 @@ void add_parts(JobReport& out, const Topology& topology, const Job& job, const T
   std::vector<double> shares(tables.boxes.size());
   std::vector<std::uint32_t> merged(job.servers.size());
   const auto workers_in = [&](Index rack) {
-    return std::ranges::count_if(job.workers, [&](Index host) { return topology.hosts()[host].rack == rack; });
+    return std::ranges::count_if(job.workers,
+                                 [&](Index host) { return topology.hosts()[host].rack == rack; });
   };
   std::vector<double> part;  // of all workers, of each rack
   for (const Index rack : tables.racks)
