@@ -30,7 +30,7 @@ struct PlannedJob {
 enum class PlaceState : std::uint8_t {
   kUp,
   kLost,     // members lost it, or its rate was set to 0
-  kUnknown,  // the cluster has it, and no job here knows its address
+  kUnknown,  // the cluster has it, and no job here
 };
 
 struct PlanTopology {

@@ -91,11 +91,11 @@ std::string plan_page(const Json& answer) {
   std::string out = planner_text(answer);
   for (const Json& job : list_of(answer, "jobs")) out += job_text(job);
   if (list_of(answer, "jobs").empty()) out += "the box has no jobs\n";
-  std::vector<std::string> away;
+  std::vector<std::string> lost;
   for (const Json& box : list_of(answer, "boxes")) {
-    if (cell(box, "state") != "up") away.push_back(cell(box, "name") + " (" + cell(box, "state") + ")");
+    if (cell(box, "state") == "lost") lost.push_back(cell(box, "name"));
   }
-  if (!away.empty()) out += "\nboxes that plans do without: " + text::listed(away) + "\n";
+  if (!lost.empty()) out += "\nboxes that are lost, and plans do without: " + text::listed(lost) + "\n";
   return out;
 }
 

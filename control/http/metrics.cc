@@ -290,8 +290,8 @@ std::vector<std::pair<std::string, double>> load_ratios(const api::PlanTopology&
 
 // Absent where nothing is planned.
 void add_plans(Sheet& sheet, const Snapshot& box) {
-  static const api::PlanStatus kNone;
-  const api::PlanStatus& plans = box.plans ? *box.plans : kNone;
+  static const api::PlanStatus none;
+  const api::PlanStatus& plans = box.plans ? *box.plans : none;
   const auto of_jobs = [&](std::string_view name, std::string_view help, auto value_of) {
     sheet.open(Type::Gauge, name, "job", help);
     for (const api::PlannedJob& job : plans.jobs) {

@@ -99,7 +99,7 @@ TEST(CtlPages, APlanIsAsTallyPlanShowsItAndSaysWhenAndWhy) {
         "  no aggregation                                      6.25       50.0 %\n",
         "  A ring would be faster, and needs no box: 12.90 against 12.50 Gbit/s.\n",
         "  box rack1              100.00  100.00  100.0 %\n", "  ... and 1 more: --all\n",
-        "\nboxes that plans do without: rack2 (lost)\n"})
+        "\nboxes that are lost, and plans do without: rack2\n"})
     EXPECT_THAT(page, HasSubstr(words));
 }
 
