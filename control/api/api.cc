@@ -124,7 +124,8 @@ Answer set_plan_rate(Box& box, const std::string& resource, const std::string& r
       return fails({Code::kParameters, "rate: " + kilobits.error().message,
                     Json{{"path", "params.rate"},
                          {"got", config::shown(rate)},
-                         {"want", kilobits.error().help + ", or 0 for what is down, or file for what the file says"}}});
+                         {"want", kilobits.error().help +
+                                      ", or 0 for what is down, or file for what the file says"}}});
     gbps = rate == "0" ? 0 : static_cast<double>(*kilobits) * 1e-6;
   }
   if (const Result<void> done = box.set_plan_rate(resource, gbps); !done)

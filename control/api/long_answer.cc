@@ -52,8 +52,8 @@ LongAnswer LongAnswer::drop_list(std::shared_ptr<const Snapshot> box) {
 
 LongAnswer LongAnswer::plan_show(std::shared_ptr<const Snapshot> box, bool every_load) {
   LongAnswer out(std::move(box));
-  static const PlanTopology kNothing;
-  const PlanTopology& cluster = out.box_->plans ? out.box_->plans->topology : kNothing;
+  static const PlanTopology nothing;
+  const PlanTopology& cluster = out.box_->plans ? out.box_->plans->topology : nothing;
   const auto more = [&](const char* key, std::size_t rows, AddRow add) {
     out.parts_.push_back({std::string("],\"") + key + "\":[", rows, add});
   };

@@ -87,14 +87,16 @@ std::vector<Method> all_methods() {
       {MethodId::kPlanShow,
        "plan.show",
        false,
-       "What the planner has made of the jobs over several boxes, and why: rates, what is full, loads, what others "
+       "What the planner has made of the jobs over several boxes, and why: rates, what is full, loads, what "
+       "others "
        "would do; without a name also the cluster with its loads",
        {{"name", Type::kText, 1, kMaxNameBytes, {}, "this job alone", false},
         {"all", Type::kFlag, 0, 0, {}, "every load, not only the fullest of each job", false}}},
       {MethodId::kPlanRate,
        "plan.rate",
        true,
-       "What a link, a box or a server of the cluster has from now on, until its file is read again; plans follow",
+       "What a link, a box or a server of the cluster has from now on, until its file is read again; plans "
+       "follow",
        {{"resource", Type::kText, 1, 256, {}, "as plan.show names it: 'link rack1 to spine2', 'box rack3'"},
         {"rate", Type::kText, 1, 64, {}, "as in the file, 25G; 0: it is down; file: what its file says"}}},
       {MethodId::kStats, "stats.get", false, "All counters of the box in one answer", {}},

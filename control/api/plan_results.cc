@@ -34,7 +34,8 @@ PlannedJob unplanned(const Snapshot& box, const JobCounts& job) {
 
 const PlannedJob* planned(const Snapshot& box, const std::string& name) {
   if (!box.plans) return nullptr;
-  const auto found = std::ranges::find(box.plans->jobs, name, [](const PlannedJob& one) { return one.report.name; });
+  const auto found =
+      std::ranges::find(box.plans->jobs, name, [](const PlannedJob& one) { return one.report.name; });
   return found == box.plans->jobs.end() ? nullptr : &*found;
 }
 
@@ -79,16 +80,13 @@ Json switch_name(const PlanTopology& cluster, std::uint32_t at) {
 Json plan_head(const Snapshot& box) {
   Json changes = Json::object();
   if (!box.plans)
-    return {{"planning", false}, {"cluster", nullptr},    {"trouble", nullptr},
+    return {{"planning", false},  {"cluster", nullptr},  {"trouble", nullptr},
             {"planner", nullptr}, {"is_planner", false}, {"changes", std::move(changes)}};
   const PlanStatus& plans = *box.plans;
   for (const PlanStatus::Changes& one : plans.changes) changes[one.why] = one.count;
-  return {{"planning", !plans.cluster.empty()},
-          {"cluster", or_null(plans.cluster)},
-          {"trouble", or_null(plans.trouble)},
-          {"planner", or_null(plans.planner)},
-          {"is_planner", plans.is_planner},
-          {"changes", std::move(changes)}};
+  return {{"planning", !plans.cluster.empty()}, {"cluster", or_null(plans.cluster)},
+          {"trouble", or_null(plans.trouble)},  {"planner", or_null(plans.planner)},
+          {"is_planner", plans.is_planner},     {"changes", std::move(changes)}};
 }
 
 std::size_t plan_jobs(const Snapshot& box) {

@@ -24,13 +24,13 @@ struct PlannedJob {
   std::string effort{};   // "at once", "product", "full"
   std::uint32_t epoch = 0;        // that it is for; 0: not known
   std::optional<TimeNs> pause{};  // of the job when it came into force, if that is known
-  std::string better{};   // what happens next: "a better plan is being reckoned"; empty: nothing
+  std::string better{};           // what happens next: "a better plan is being reckoned"; empty: nothing
 };
 
 enum class PlaceState : std::uint8_t {
   kUp,
   kLost,     // members lost it, or its rate was set to 0
-  kUnknown,  // the cluster has it, and no job here knows its address
+  kUnknown,  // the cluster has it, and no job here
 };
 
 struct PlanTopology {
@@ -72,10 +72,12 @@ struct PlanTopology {
 };
 
 struct PlanStatus {
-  std::string cluster{};  // the file that says what the cluster is; empty: none is given, and all plans are even
-  std::string trouble{};  // why nothing is planned at the moment: "the file has errors; the last good one counts"
-  std::string planner{};  // who plans, a box of the fleet; empty: each home for itself
-  bool is_planner = true;  // this box plans: for its own jobs, or for the fleet
+  std::string
+      cluster{};  // the file that says what the cluster is; empty: none is given, and all plans are even
+  std::string
+      trouble{};  // why nothing is planned at the moment: "the file has errors; the last good one counts"
+  std::string planner{};           // who plans, a box of the fleet; empty: each home for itself
+  bool is_planner = true;          // this box plans: for its own jobs, or for the fleet
   std::vector<PlannedJob> jobs{};  // by name; of other boxes too, where they are known
   PlanTopology topology{};         // empty without a cluster
   // How often plans came into force here since the start, by what they were made for: "first", "lost", "drift",

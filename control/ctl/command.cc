@@ -288,8 +288,9 @@ class Parser {
       command_.method = "plan.show";
       if (command_.every_load) command_.parameters["all"] = true;
     });
-    CLI::App* const rate = verb(plan, "set-rate", "What a link, a box or a server has from now on: plans follow",
-                                Page::kPlanRate, "plan.rate");
+    CLI::App* const rate =
+        verb(plan, "set-rate", "What a link, a box or a server has from now on: plans follow",
+             Page::kPlanRate, "plan.rate");
     parameter(rate, "resource", "resource", "As 'tallyctl plan' names it, such as 'link rack1 to spine2'");
     parameter(rate, "rate", "rate", "Such as 25G; 0: it is down; file: what the cluster's file says");
   }

@@ -24,9 +24,11 @@ std::string planner_text(const Json& answer) {
   else if (const std::string planner = cell(answer, "planner"); planner == "-")
     out = "planned here, for the cluster of " + cell(answer, "cluster") + "\n";
   else
-    out = (is_true(answer, "is_planner") ? "planned here for all boxes of the fleet" : "planned by box " + planner + " of the fleet") +
+    out = (is_true(answer, "is_planner") ? "planned here for all boxes of the fleet"
+                                         : "planned by box " + planner + " of the fleet") +
           ", for the cluster of " + cell(answer, "cluster") + "\n";
-  if (const std::string trouble = cell(answer, "trouble"); trouble != "-") out += "NOT PLANNED ANEW: " + trouble + "\n";
+  if (const std::string trouble = cell(answer, "trouble"); trouble != "-")
+    out += "NOT PLANNED ANEW: " + trouble + "\n";
   return out;
 }
 
@@ -38,7 +40,8 @@ std::string planned_text(const Json& job) {
   if (const std::string why = cell(job, "why"); why != "-") words.push_back("for: " + why);
   if (const std::string form = cell(job, "form"); form != "-") words.push_back(form);
   if (const std::string effort = cell(job, "effort"); effort != "-") words.push_back("effort " + effort);
-  if (const double epoch = number_of(job, "epoch"); epoch > 0) words.push_back("epoch " + text::fixed(epoch, 0));
+  if (const double epoch = number_of(job, "epoch"); epoch > 0)
+    words.push_back("epoch " + text::fixed(epoch, 0));
   if (const Json& pause = member(job, "pause_ns"); pause.is_number())
     words.push_back("the job paused for " + text::fixed(pause.get<double>() * 1e-6, 1) + " ms");
   return text::listed(words);
@@ -74,11 +77,11 @@ std::string job_text(const Json& job) {
   const std::string home = cell(job, "home");
   if (home != "-") around.under_title += labelled("home", home + (is_true(job, "here") ? ", this box" : ""));
   if (!report.why_not.empty()) return plan_report::job_text(report, around);
-  if (const std::string said = planned_text(job); !said.empty()) around.under_title += labelled("planned", said);
+  if (const std::string said = planned_text(job); !said.empty())
+    around.under_title += labelled("planned", said);
   if (const std::string next = cell(job, "next"); next != "-") around.under_title += labelled("next", next);
   if (!report.boxes.empty()) around.under_title += labelled("boxes", parts_text(report.boxes, true));
-  if (report.servers.size() > 1)
-    around.under_title += labelled("servers", parts_text(report.servers, false));
+  if (report.servers.size() > 1) around.under_title += labelled("servers", parts_text(report.servers, false));
   return plan_report::job_text(report, around);
 }
 
@@ -88,11 +91,11 @@ std::string plan_page(const Json& answer) {
   std::string out = planner_text(answer);
   for (const Json& job : list_of(answer, "jobs")) out += job_text(job);
   if (list_of(answer, "jobs").empty()) out += "the box has no jobs\n";
-  std::vector<std::string> away;
+  std::vector<std::string> lost;
   for (const Json& box : list_of(answer, "boxes")) {
-    if (cell(box, "state") != "up") away.push_back(cell(box, "name") + " (" + cell(box, "state") + ")");
+    if (cell(box, "state") == "lost") lost.push_back(cell(box, "name"));
   }
-  if (!away.empty()) out += "\nboxes that plans do without: " + text::listed(away) + "\n";
+  if (!lost.empty()) out += "\nboxes that are lost, and plans do without: " + text::listed(lost) + "\n";
   return out;
 }
 
@@ -100,8 +103,9 @@ std::string plan_rate_page(const Json& answer) {
   const std::string resource = cell(answer, "resource");
   const Json& rate = member(answer, "rate_gbps");
   if (!rate.is_number()) return resource + " has what the cluster's file says\n";
-  return rate.get<double>() > 0 ? resource + " has " + text::fixed(rate.get<double>(), 3) + " Gbit/s from now on\n"
-                                 : resource + " is down from now on\n";
+  return rate.get<double>() > 0
+             ? resource + " has " + text::fixed(rate.get<double>(), 3) + " Gbit/s from now on\n"
+             : resource + " is down from now on\n";
 }
 
 }  // namespace tally::ctl

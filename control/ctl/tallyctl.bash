@@ -1,4 +1,13 @@
 # Completion of tallyctl for bash. Names of jobs are asked of the daemon, which has half a second for it.
+# Adds names of jobs that begin with $1, asked by the words in `ask`. A name may hold blanks: one a line, and quoted
+# where it must be.
+_tallyctl_add_jobs() {
+  local name
+  while IFS= read -r name; do
+    [[ $name == "$1"* ]] && COMPREPLY+=("$(printf '%q' "$name")")
+  done < <("${ask[@]}" job list 2>/dev/null)
+}
+
 _tallyctl() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} noun='' verb='' rest=0 i
   local -a ask=(tallyctl --timeout 0.5 -o names)
@@ -32,8 +41,13 @@ _tallyctl() {
     'log set') words='trace debug info warning error' ;;
     'config check') mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
     'plan set-rate') [[ $rest -eq 1 ]] && words='file 0' ;;
-    'plan '*) words+=' --all set-rate'
-      [[ -z $verb && $word != -* ]] && words+=" $("${ask[@]}" job list 2>/dev/null)" ;;
+    'plan ' | 'plan '*)
+      words+=' --all'
+      if [[ -z $verb && $word != -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W 'set-rate' -- "$word")
+        _tallyctl_add_jobs "$word"
+        return
+      fi ;;
     'top ') words+=' --once --interval' ;;
     'job add')
       compopt -o nospace 2>/dev/null
@@ -43,11 +57,7 @@ _tallyctl() {
       [[ $verb == remove ]] && words+=' --abort'
       [[ $verb == abort ]] && words+=' --reason'
       if [[ $rest -eq 0 && $word != -* ]]; then
-        # A name may hold blanks: one a line, and quoted where it must be.
-        local name
-        while IFS= read -r name; do
-          [[ $name == "$word"* ]] && COMPREPLY+=("$(printf '%q' "$name")")
-        done < <("${ask[@]}" job list 2>/dev/null)
+        _tallyctl_add_jobs "$word"
         return
       fi ;;
   esac

@@ -19,6 +19,7 @@
 #include <thread>
 
 #include "client/connection.h"
+#include "ctl/cells.h"
 #include "ctl/command.h"
 #include "ctl/pages.h"
 #include "ctl/top.h"

@@ -290,23 +290,26 @@ std::vector<std::pair<std::string, double>> load_ratios(const api::PlanTopology&
 
 // Absent where nothing is planned.
 void add_plans(Sheet& sheet, const Snapshot& box) {
-  static const api::PlanStatus kNone;
-  const api::PlanStatus& plans = box.plans ? *box.plans : kNone;
+  static const api::PlanStatus none;
+  const api::PlanStatus& plans = box.plans ? *box.plans : none;
   const auto of_jobs = [&](std::string_view name, std::string_view help, auto value_of) {
     sheet.open(Type::Gauge, name, "job", help);
     for (const api::PlannedJob& job : plans.jobs) {
       if (job.report.why_not.empty()) sheet.add({{"job", job.report.name}}, value_of(job.report) * kGbit);
     }
   };
-  of_jobs("tally_plan_rate_bits", "Bits a second that every worker of the job can send by its plan; absent: it has none.",
+  of_jobs("tally_plan_rate_bits",
+          "Bits a second that every worker of the job can send by its plan; absent: it has none.",
           [](const plan_report::JobReport& job) { return job.rate; });
   of_jobs("tally_plan_bound_bits", "... that no plan exceeds.",
           [](const plan_report::JobReport& job) { return job.bound; });
   sheet.open(Type::Gauge, "tally_plan_load_ratio", "resource",
-             "What plans of all jobs put on a box, a server or a link between switches, of what it can take; of the 64 "
+             "What plans of all jobs put on a box, a server or a link between switches, of what it can take; "
+             "of the 64 "
              "fullest, and not of hosts' links.");
   for (auto& [name, ratio] : load_ratios(plans.topology)) sheet.add({{"resource", std::move(name)}}, ratio);
-  sheet.open(Type::Counter, "tally_plan_changes_total", "why", "Plans that came into force, by what they were made for.");
+  sheet.open(Type::Counter, "tally_plan_changes_total", "why",
+             "Plans that came into force, by what they were made for.");
   for (const api::PlanStatus::Changes& one : plans.changes) sheet.add({{"why", one.why}}, number(one.count));
 }
 

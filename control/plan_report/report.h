@@ -36,13 +36,12 @@ struct Way {
   std::string_view name;   // for programs
   std::string_view title;  // for people
 };
-inline constexpr std::array kWays{
-    Way{"no_aggregation", "no aggregation"},
-    Way{"own_rack_greedy", "boxes of own racks, each as full as it gets (ATP)"},
-    Way{"own_rack", "boxes of own racks, at best"},
-    Way{"own_or_server_rack", "boxes of own racks and the servers', at best"},
-    Way{"equal_split", "equal parts to all servers, at best"},
-    Way{"independent", "every worker draws its boxes, as published (InArt)"}};
+inline constexpr std::array kWays{Way{"no_aggregation", "no aggregation"},
+                                  Way{"own_rack_greedy", "boxes of own racks, each as full as it gets (ATP)"},
+                                  Way{"own_rack", "boxes of own racks, at best"},
+                                  Way{"own_or_server_rack", "boxes of own racks and the servers', at best"},
+                                  Way{"equal_split", "equal parts to all servers, at best"},
+                                  Way{"independent", "every worker draws its boxes, as published (InArt)"}};
 // For people; of an unknown way its name.
 [[nodiscard]] constexpr std::string_view title_of(std::string_view way) noexcept {
   for (const Way& one : kWays) {
@@ -74,16 +73,16 @@ struct JobReport {
   std::string why_not{};       // there is no plan, and why; empty: there is one, and what follows holds
 
   double rate = 0;
-  double promised = 0;       // before it was rounded to groups
-  double bound = 0;          // no plan exceeds it
-  std::string form{};        // how its tables were found: "any box", "product form"
-  std::string full{};        // what limits the rate; empty: nothing, the job wants no more
-  std::size_t as_full = 0;   // so many more are
-  bool lacks_slots = false;  // of what is full
-  std::vector<Load> loads{};  // of what the job uses, the fullest first
+  double promised = 0;         // before it was rounded to groups
+  double bound = 0;            // no plan exceeds it
+  std::string form{};          // how its tables were found: "any box", "product form"
+  std::string full{};          // what limits the rate; empty: nothing, the job wants no more
+  std::size_t as_full = 0;     // so many more are
+  bool lacks_slots = false;    // of what is full
+  std::vector<Load> loads{};   // of what the job uses, the fullest first
   std::size_t more_loads = 0;  // that are left out of these
   std::vector<Compared> compared{};
-  double ring = 0;  // around a ring of the workers, without boxes and servers; 0: not reckoned
+  double ring = 0;            // around a ring of the workers, without boxes and servers; 0: not reckoned
   std::vector<Part> boxes{};  // what is left of 1 goes to the servers directly
   std::vector<Part> servers{};
 

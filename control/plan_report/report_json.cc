@@ -139,12 +139,13 @@ JobReport report_of(const Json& json) {
                 .servers = parts_of(in, "server_parts")};
   in.each("loads", [&](const Reader& one) {
     const auto kind = std::ranges::find(kKinds, one.text("kind"));
-    out.loads.push_back({.name = one.text("resource"),
-                         .kind = kind == kKinds.end() ? Kind::kLink : static_cast<Kind>(kind - kKinds.begin()),
-                         .load = one.number("load_gbps"),
-                         .all = one.number("all_jobs_gbps"),
-                         .room = one.number("capacity_gbps"),
-                         .lacks_slots = one.flag("lacks_slots")});
+    out.loads.push_back(
+        {.name = one.text("resource"),
+         .kind = kind == kKinds.end() ? Kind::kLink : static_cast<Kind>(kind - kKinds.begin()),
+         .load = one.number("load_gbps"),
+         .all = one.number("all_jobs_gbps"),
+         .room = one.number("capacity_gbps"),
+         .lacks_slots = one.flag("lacks_slots")});
   });
   if (const Json& without = in.at("without_gbps"); without.is_object()) {
     for (const auto& [name, rate] : without.items())

@@ -33,7 +33,8 @@ std::string loads_text(const std::vector<Load>& loads, std::size_t left_out, boo
   text::ColumnTable table({"  load", "Gbit/s", "of", "full"});
   const std::vector<Load> shown = every ? loads : fullest_of(loads);
   for (const Load& one : shown)
-    table.add({"  " + text::cleaned(one.name), gbits(one.load), gbits(one.room), percent(one.load, one.room)});
+    table.add(
+        {"  " + text::cleaned(one.name), gbits(one.load), gbits(one.room), percent(one.load, one.room)});
   const std::size_t more = loads.size() - shown.size() + left_out;
   return table.text() + (more > 0 ? "  ... and " + std::to_string(more) + " more: --all\n" : "");
 }
@@ -50,11 +51,12 @@ std::string job_text(const JobReport& job, const Around& around) {
          " of it\n\n";
   text::ColumnTable table({"  without this plan", "Gbit/s", "of its rate"});
   for (const Compared& one : job.compared) {
-    if (one.rate) table.add({"  " + text::cleaned(title_of(one.name)), gbits(*one.rate), percent(*one.rate, job.rate)});
+    if (one.rate)
+      table.add({"  " + text::cleaned(title_of(one.name)), gbits(*one.rate), percent(*one.rate, job.rate)});
   }
   if (job.ring > 0)
-    table.add({"  a ring of the workers, without boxes and servers", gbits(job.ring),
-               percent(job.ring, job.rate)});
+    table.add(
+        {"  a ring of the workers, without boxes and servers", gbits(job.ring), percent(job.ring, job.rate)});
   const auto above = [&](const Compared& one) { return one.rate && *one.rate > job.rate; };
   if (!job.compared.empty()) out += table.text();
   if (std::ranges::any_of(job.compared, above))

@@ -12,7 +12,8 @@ namespace tally::plan_report {
 struct Around {
   std::string under_title{};  // lines with their ends
   std::string behind_rate{};  // "; a step of 1440MiB takes 484 ms"
-  bool every_load = false;    // else the fullest, and of hosts' links one alone, since there is one for each worker
+  bool every_load =
+      false;  // else the fullest, and of hosts' links one alone, since there is one for each worker
 };
 
 // Of a job, from an empty line and its title on.

@@ -28,7 +28,8 @@ Json rate_or_null(double rate) { return rate > 0 ? Json(rate) : Json(nullptr); }
 Json jobs_json(const Shown& shown, const PlannedCluster& planned) {
   Json out = Json::array();
   for (const PlannedJob& job : planned.jobs) {
-    if (shown.job.empty() || job.job->plan.name == shown.job) out.push_back(plan_report::to_json(planned.report(job), true));
+    if (shown.job.empty() || job.job->plan.name == shown.job)
+      out.push_back(plan_report::to_json(planned.report(job), true));
   }
   return out;
 }

@@ -108,7 +108,7 @@ std::string buy_text(const Shown& shown, const Purchase& purchase, const std::ve
     for (const Index at : one.at) names.push_back(shown.cluster.switches[at].name);
     const auto lines =
         text::wrapped(names.empty() ? "-" : cluster::as_ranges(std::move(names)), kWidestPlaces);
-    const std::string more = 
+    const std::string more =
         k == 0 ? "" : std::string("+").append(gbits((one.total - found[k - 1].total) / workers));
     table.add({std::to_string(k), lines[0],
                std::string(one.all_tried ? "all " : "") + std::to_string(one.tried),

@@ -68,7 +68,8 @@ def every_verb_of_tallyctl(lab):
     workers = at_work(box, job)
     for words, part in ((("job", "list"), "resnet"), (("job", "show", "resnet"), "late: nobody"),
                         (("port", "list"), "p2"), (("core", "list"), "busy"), (("slot", "show"), "resnet"),
-                        (("drop", "list"), "\n"), (("stats",), "packet buffers in use"), (("version",), "api 1"),
+                        (("drop", "list"), "\n"), (("stats",), "packet buffers in use"),
+                        (("plan",), "no planner: "), (("plan", "bert", "--all"), "no plan: this box alone sums it"), (("version",), "api 1"),
                         (("config", "show"), "window: 256"), (("config", "check", str(box.config)), "good"),
                         (("top", "--once", "--interval", "0.2"), "RES/S")):
         assert part in ctl.table(*words), words
@@ -103,6 +104,9 @@ def exit_codes_of_tallyctl(lab):
     assert "no such socket" in ctl.fails(UNREACHABLE, "job", "list")
     box.start()
     assert "did you mean resnet?" in ctl.fails(FAILED, "job", "show", "resnt")
+    assert "did you mean resnet?" in ctl.fails(FAILED, "plan", "resnt")
+    assert "planner.cluster" in ctl.fails(FAILED, "plan", "set-rate", "box rack1", "25G")
+    assert "it has no unit" in ctl.fails(FAILED, "plan", "set-rate", "box rack1", "25")
     assert "did you mean job?" in ctl.fails(USAGE, "jbo", "list")
     assert "/window: 65 is not a power of two" in ctl.fails(NOT_MET, "job", "set", "resnet", "window=65")
     assert "/window: " in ctl.fails(NOT_MET, "job", "set", "resnet", "window=-64")
@@ -327,6 +331,8 @@ def completion_asks_the_daemon(lab):
     assert complete("--socket", box.control, "job", "show", "") == ["resnet", "bert"]
     assert complete("--socket", box.control, "job", "abort", "be") == ["bert"]
     assert complete("--socket", box.control, "job", "remove", "be") == ["bert"]
+    assert complete("--socket", box.control, "plan", "") == ["set-rate", "resnet", "bert"]
+    assert complete("plan", "--a") == ["--all"] and complete("plan", "set-rate", "box a", "f") == ["file"]
     assert complete("log", "set", "d") == ["debug"]
     assert complete("job", "set", "resnet", "win") == ["window="]
     assert complete("config", "d") == ["diff"] and complete("rest") == ["restart"]

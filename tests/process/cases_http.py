@@ -57,7 +57,7 @@ def http_answers_what_the_control_interface_answers(lab):
     wait_until("the end of the job", lambda: call(box.control, "job.list")["jobs"][0]["phase"] == "ended")
     wait_until("the ports to be left", lambda: all(p["link"] == "down" for p in call(box.control, "port.list")["ports"]))
     methods = {"jobs": "job.list", "ports": "port.list", "cores": "core.list", "drops": "drop.list", "slots": "slot.show",
-               "health": "health.get", "config": "config.show"}
+               "health": "health.get", "config": "config.show", "plan": "plan.show"}
 
     def same(path, method):
         return resting(get(port, f"/api/v1/{path}").json) == resting(call(box.control, method))
@@ -67,7 +67,8 @@ def http_answers_what_the_control_interface_answers(lab):
     whole = get(port, "/api/v1/box").json
     assert whole["instance"] == call(box.control, "api.version")["instance"], whole
     assert abs(whole["time_ms"] * 1e-3 - time.time()) < 300, whole["time_ms"]
-    for path in set(methods) - {"config"}:
+    assert whole["plan"] == {key: value for key, value in get(port, "/api/v1/plan").json.items() if key in whole["plan"]}
+    for path in set(methods) - {"config", "plan"}:
         assert resting(whole[path]) == resting(get(port, f"/api/v1/{path}").json), path
     metrics = get(port, "/metrics").text
     results = call(box.control, "job.list")["jobs"][0]["results"]

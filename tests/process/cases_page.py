@@ -545,6 +545,7 @@ def check_topology(browser, stage, show, evil):
     plan["jobs"].append({"name": "bert", "planned": False, "home": "10.0.0.9", "error": "its home plans it, box 10.0.0.9: ask there"})
     plan["links"][4].update(capacity_gbps=0, load_gbps=0)
     plan["boxes"][2].update(name=evil, address=evil)
+    plan["boxes"][3].update(state="unknown", load_gbps=0)
     stage.plan = plan
     show(62, True)
     browser.wait_for("the topology", "return document.querySelector('#topology').innerText.includes('bert')")
@@ -554,7 +555,7 @@ def check_topology(browser, stage, show, evil):
     assert "A ring would be faster, and needs no box: 12.90 Gbit/s" in told and evil in told, told
     assert "no plan: its home plans it, box 10.0.0.9: ask there" in told, told
     drawn = browser.run("return document.querySelector('#map').textContent")
-    assert "LOST" in drawn and "DOWN" in drawn and "spine2" in drawn, drawn
+    assert all(word in drawn for word in ("LOST", "DOWN", "unused", "spine2")), drawn
     detail = lambda: browser.run("return document.querySelector('#map-detail').textContent")
     browser.run("document.querySelector('#map').focus()")
     for key, words in (("\ue011", "spine1"), ("\ue015", "a rack of 8 hosts, 8 workers"), ("\ue010", "rack4"), ("\ue013", "spine2"),

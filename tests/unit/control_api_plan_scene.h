@@ -45,8 +45,9 @@ inline api::PlanStatus make_plans() {
   plans.jobs = {std::move(bert), std::move(resnet)};
   plans.topology.switches = {{"rack1", true, 4, 4, 100, 12.5}, {"rack2", true, 4, 4, 100, 12.5}, {"spine"}};
   plans.topology.links = {{0, 2, 50, 0}, {2, 0, 50, 10}, {1, 2, 50, 10}, {2, 1, 0, 0}};
-  plans.topology.boxes = {{.name = "rack1", .address = "10.0.0.1", .at = 0, .rate = 100, .load = 100, .here = true},
-                          {.name = "rack2", .at = 1, .rate = 100, .state = api::PlaceState::kLost}};
+  plans.topology.boxes = {
+      {.name = "rack1", .address = "10.0.0.1", .at = 0, .rate = 100, .load = 100, .here = true},
+      {.name = "rack2", .at = 1, .rate = 100, .state = api::PlaceState::kLost}};
   plans.topology.servers = {{"ps1", 0, 25, 6.25}, {"ps2", 1, 25, 6.25}};
   return plans;
 }

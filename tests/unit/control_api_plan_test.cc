@@ -125,7 +125,8 @@ TEST(ControlPlans, ARateIsAsInTheFileOfTheCluster) {
   EXPECT_EQ(rate("link a to b", "12.5G")["result"]["rate_gbps"], 12.5);
   EXPECT_EQ(rate("link a to b", "0")["result"]["rate_gbps"], 0);
   EXPECT_EQ(rate("link a to b", "file")["result"]["rate_gbps"], nullptr);
-  EXPECT_THAT(box.notes, ElementsAre("link a to b has 12.500000", "link a to b has 0.000000", "link a to b has the file's"));
+  EXPECT_THAT(box.notes, ElementsAre("link a to b has 12.500000", "link a to b has 0.000000",
+                                     "link a to b has the file's"));
   EXPECT_THAT(box.told, testing::Contains(HasSubstr("plan.rate of resource 'link a to b', rate '12.5G'")));
   EXPECT_EQ(rate("link a to b", "fast")["error"]["data"]["path"], "params.rate");
   box.refusal = "there is no link a to c";

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <map>
 
-#include "planner/closed_form.h"
 #include "plan_report/report_text.h"
+#include "planner/closed_form.h"
 #include "planner/explanation.h"
 #include "planner/jobs.h"
 #include "planner_support.h"
@@ -244,9 +244,8 @@ TEST(PlannerExplanation, NamesWhatBindsAndHowFullEverythingIs) {
   EXPECT_EQ(told.full, topology.name_of(plan->binding));
   EXPECT_EQ(told.loads.front().name, told.full);
   EXPECT_NEAR(share(told.loads.front()), 1, 1e-9);
-  EXPECT_TRUE(std::ranges::is_sorted(told.loads, [&](const auto& a, const auto& b) {
-    return share(a) > share(b) + 0.001;
-  }));
+  EXPECT_TRUE(std::ranges::is_sorted(
+      told.loads, [&](const auto& a, const auto& b) { return share(a) > share(b) + 0.001; }));
   EXPECT_NEAR(others->no_aggregation.value(), 40.0 / 32, 1e-9);
   EXPECT_LE(others->no_aggregation.value(), others->own_rack.value());
   EXPECT_LE(others->own_rack_greedy.value(), others->own_rack.value() * (1 + 1e-9));
