@@ -15,6 +15,7 @@ struct Conditions {
   TimeNs hop = 500;
   TimeNs rto_floor = kMillisecond;  // a worker that polls
   planner::Results results = planner::Results::kIgnored;
+  Spreading spreading = Spreading::kInOrder;
   std::uint64_t seed = 1;
   TimeNs give_up = 100 * kSecond;
 };
