@@ -182,6 +182,7 @@ std::string markdown_of(const std::vector<Done>& runs) {
   out += "## Results counted\n\n" + lines(runs, Part::kCounted);
   out += "## Order of packets\n\n" + lines(runs, Part::kOrder);
   out += "## Window\n\n" + lines(runs, Part::kWindow);
+  out += "## Timers of at least 1 ms instead of 20\n\n" + lines(runs, Part::kPolling);
   return out;
 }
 
@@ -198,6 +199,7 @@ std::string json_of(const std::vector<Done>& runs) {
                    {"scheme", kSchemeNames[static_cast<std::size_t>(cell.scheme)]},
                    {"chunks", cell.conditions.chunks},
                    {"window", cell.conditions.window},
+                   {"rto_floor_ms", static_cast<double>(cell.conditions.rto_floor) / 1e6},
                    {"packets", name_of(cell.conditions.spreading)},
                    {"results_counted", cell.conditions.results == planner::Results::kCounted},
                    {"at_best_gbps", run.at_best},

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "engine/engine_operation.h"
 #include "fabric.h"
 #include "schemes.h"
 
@@ -11,9 +12,9 @@ namespace tally::routes {
 
 struct Conditions {
   std::uint32_t chunks = 4'096;  // of the operation; a multiple of the groups
-  std::uint32_t window = 512;
+  std::uint32_t window = 256;    // the product's default, as the next
   TimeNs hop = 500;
-  TimeNs rto_floor = kMillisecond;  // a worker that polls
+  TimeNs rto_floor = engine::kAdaptiveRtoFloor;
   planner::Results results = planner::Results::kIgnored;
   Spreading spreading = Spreading::kInOrder;
   std::uint64_t seed = 1;

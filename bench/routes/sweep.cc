@@ -43,6 +43,13 @@ std::vector<Cell> all_cells(bool quick) {
     }
   }
   if (quick) return cells;
+  for (const Scheme scheme : {Scheme::kLoadOnly, Scheme::kServersRack, Scheme::kPlanned}) {
+    for (const planner::Index workers : {30U, 50U}) {
+      Cell cell{Part::kPolling, workers, true, 1, scheme, planner::Routing::kChosen, usual};
+      cell.conditions.rto_floor = engine::kPollRtoFloor;
+      cells.push_back(cell);
+    }
+  }
   for (const Scheme scheme : {Scheme::kServersRack, Scheme::kPlanned}) {
     for (const bool unlike : {false, true}) {
       Cell cell{Part::kLonger, 30, unlike, 1, scheme, planner::Routing::kChosen, usual};
@@ -56,7 +63,7 @@ std::vector<Cell> all_cells(bool quick) {
         cell.conditions.spreading = Spreading::kByFlow;
         cells.push_back(cell);
       }
-      for (const std::uint32_t window : {64U, 128U, 256U, 1'024U, 2'048U}) {
+      for (const std::uint32_t window : {64U, 128U, 512U}) {
         cell = {Part::kWindow, 30, unlike, 1, scheme, planner::Routing::kChosen, usual};
         cell.conditions.window = window;
         cells.push_back(cell);

@@ -16,8 +16,9 @@ enum class Part : std::uint8_t {
   kCounted,     // results take their room on links
   kOrder,       // packets as they come, and all of a flow on one way
   kWindow,
+  kPolling,  // workers that poll: timers of 1 ms at least
 };
-inline constexpr std::array<std::string_view, 5> kPartNames{"against atp", "longer", "counted", "order",
+inline constexpr std::array<std::string_view, 6> kPartNames{"against atp", "longer", "counted", "order",
                                                             "window"};
 
 struct Cell {
