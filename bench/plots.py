@@ -160,7 +160,7 @@ def saved(axes, results):
     return True
 
 
-PLOTS = {"loop": loop, "pipeline": pipeline, "cores": cores, "rings": rings, "loss": loss, "routes": routes, "saved": saved}
+PLOTS = {"loop": loop, "pipeline": pipeline, "cores": cores, "rings": rings, "loss": loss, "routes": routes, "routes_saved": saved}
 
 
 def draw(plot, results, path):
@@ -173,8 +173,8 @@ def draw(plot, results, path):
         axes.set_ylim(bottom=0)
         axes.grid(alpha=0.3)
         axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.01, 1))
-        figure.text(0.99, 0.01, f"{run.get('cpu', '')}, {run.get('commit', '')}, {run.get('date', '')[:10]}", ha="right",
-                    fontsize="x-small")
+        made = filter(None, (run.get("cpu"), run.get("commit"), run.get("date", "")[:10]))  # nothing in virtual time
+        figure.text(0.99, 0.01, ", ".join(made), ha="right", fontsize="x-small")
         figure.tight_layout()
         figure.savefig(path, metadata={"Date": None})
         return True

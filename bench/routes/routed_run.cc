@@ -18,7 +18,6 @@ namespace tally::routes {
 namespace {
 
 constexpr std::uint16_t kElements = experiment::kElements;
-constexpr std::uint32_t kWarmUp = planner::kGroups;  // chunks: each box is met
 
 // What all ranks have in common, and what is the rank's own; sums stay exact.
 constexpr std::uint32_t common(std::uint32_t i, std::uint32_t salt) { return (i * 2654435761U + salt) >> 12; }

@@ -10,8 +10,11 @@
 
 namespace tally::routes {
 
+inline constexpr std::uint32_t kWarmUp =
+    planner::kGroups / 4;  // chunks of the first operation: each box is met
+
 struct Conditions {
-  std::uint32_t chunks = 4'096;  // of the operation; a multiple of the groups
+  std::uint32_t chunks = 2'048;  // of the operation; a multiple of the groups
   std::uint32_t window = 256;    // the product's default, as the next
   TimeNs hop = 500;
   TimeNs rto_floor = engine::kAdaptiveRtoFloor;

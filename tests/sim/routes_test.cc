@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "sweep.h"
+#include <algorithm>
+
+#include "routes_sweep.h"
 
 namespace tally::routes {
 namespace {
@@ -43,6 +45,19 @@ TEST(Routes, PacketsThatOvertakeEachOtherChangeNoSum) {
   ASSERT_TRUE(done) << done.error().text();
   EXPECT_EQ(done->measured.wrong, 0U);
   EXPECT_GT(done->measured.again, 0U);
+}
+
+TEST(Routes, TheTestBedHasItsPrintedRates) {
+  for (const Cell& cell : test_bed_cells()) {
+    const auto done = run_one(cell);
+    ASSERT_TRUE(done) << done.error().text();
+    const auto printed = std::find_if(kTestBedRates.begin(), kTestBedRates.end(), [&](const auto& row) {
+                           return row.first == cell.scheme;
+                         })->second;
+    EXPECT_NEAR(done->planned, printed, 0.01 * printed);
+    EXPECT_NEAR(done->measured.rate, printed, 0.1 * printed);
+    EXPECT_EQ(done->measured.wrong, 0U);
+  }
 }
 
 TEST(Routes, PlannedIsFasterThanAtp) {

@@ -1,4 +1,4 @@
-#include "report.h"
+#include "routes_report.h"
 
 #include <algorithm>
 #include <array>
@@ -120,8 +120,7 @@ std::string against_plan(const std::vector<Done>& runs) {
     double least = 1e9;
     for (const Done* run : all) least = std::min(least, run->measured.rate / run->planned);
     const auto share = [](double of, const Done& run) {
-      return 100 * of /
-             (static_cast<double>(run.cell.workers) * (run.cell.conditions.chunks + planner::kGroups));
+      return 100 * of / (static_cast<double>(run.cell.workers) * (run.cell.conditions.chunks + kWarmUp));
     };
     out += text(
         "| %s | %.1f %% | %.1f %% | %.1f %% | %.2f %% | %.2f %% |\n", kSchemeNames[scheme].data(),
@@ -149,7 +148,7 @@ std::string lines(const std::vector<Done>& runs, Part part) {
       "|\n|---|---|---|---|---|---|---|---|---|---|---|\n";
   for (const Done* run : all) {
     const Cell& cell = run->cell;
-    const double sent = cell.workers * static_cast<double>(cell.conditions.chunks + planner::kGroups);
+    const double sent = cell.workers * static_cast<double>(cell.conditions.chunks + kWarmUp);
     out += text("| %s | %u | %s | %u | %u | %s | %.3f | %.3f | %.1f %% | %.1f %% | %.1f ms |\n",
                 kSchemeNames[static_cast<std::size_t>(cell.scheme)].data(), cell.workers,
                 cell.unlike ? "unlike" : "like", cell.conditions.chunks, cell.conditions.window,

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "sweep.h"
+#include "routes_sweep.h"
 
 namespace tally::routes {
 
