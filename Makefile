@@ -26,6 +26,8 @@ THRESHOLD ?= 3
 SEEDS ?= 10000
 #: QUICK      make experiment: QUICK=1 looks whether it works, in a minute; its figures are worth nothing
 QUICK ?=
+#: ROUTES     make experiment: ROUTES=1 compares plans of jobs over many boxes instead, 15 minutes
+ROUTES ?=
 #: SECONDS    make fuzz: how long each fuzzer runs; default: 60
 SECONDS ?= 60
 #: PREFIX     make install: where to; default: /usr/local
@@ -125,10 +127,15 @@ ab: need ## the benches of loop and pipeline, of BASE and of HEAD in turn; fails
 	@bench/ab BASE='$(BASE)' THRESHOLD='$(THRESHOLD)' JOBS=$(JOBS)
 
 experiment: configure ## compare the disciplines in virtual time, 15 minutes; QUICK=1 for a look
-	@cmake --build '$(BUILD_DIR)' --parallel $(JOBS) --target tally_experiment
+	@cmake --build '$(BUILD_DIR)' --parallel $(JOBS) --target $(if $(ROUTES),tally_routes,tally_experiment)
 	@mkdir -p bench/out
+ifeq ($(ROUTES),)
 	@'$(BUILD_DIR)/bench/experiment/tally_experiment' --jobs $(JOBS) \
 	  $(if $(QUICK),--quick bench/out/experiment,bench/results/experiment)
+else
+	@'$(BUILD_DIR)/bench/routes/tally_routes' --jobs $(JOBS) $(if $(QUICK),--quick bench/out/routes,bench/results/routes)
+	@$(if $(QUICK),,tools/plot-bench bench/results/routes.json bench/results)
+endif
 
 fmt: need ## format every .h and .cc in place (clang-format-14)
 	@tools/sources cxx | $(IN_PARALLEL) clang-format-14 -i

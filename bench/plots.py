@@ -107,7 +107,60 @@ def loss(axes, results):
     return True
 
 
-PLOTS = {"loop": loop, "pipeline": pipeline, "cores": cores, "rings": rings, "loss": loss}
+ROUTES = {"no aggregation": "#999999", "ATP, own rack": "#e69f00", "ATP, own or server's rack": "#cc79a7",
+          "equal split, planned ways": "#56b4e9", "planned": "#d55e00"}
+
+
+def routes(axes, results):
+    """Rates of all schemes by workers."""
+    runs = results.get("tally_routes", {}).get("runs")
+    if not runs:
+        return False
+    runs = [run for run in runs if run["part"] == "against atp"]
+    for unlike, style in ((False, "-"), (True, "--")):
+        for scheme, colour in ROUTES.items():
+            rates = {}
+            for run in runs:
+                if run["scheme"] == scheme and run["unlike"] == unlike:
+                    rates.setdefault(run["workers"], []).append(run["measured_gbps"])
+            points = sorted((workers, sum(of) / len(of)) for workers, of in rates.items())
+            axes.plot(*zip(*points), "o" + style, color=colour, label=scheme + (", links 10 to 30" if unlike else ", links of 20"),
+                      linewidth=2.5 if scheme == "planned" else 1)
+    axes.set_xlabel("workers")
+    axes.set_xticks(sorted({run["workers"] for run in runs}))
+    axes.set_ylabel("Gbit/s of every worker, measured")
+    axes.set_title("One job in a fat tree of 45 boxes, 4 servers")
+    return True
+
+
+def saved(axes, results):
+    """How much less time than the better of ATP's two, each network by itself, beside what is printed."""
+    routes_part = results.get("tally_routes", {})
+    if not routes_part:
+        return False
+    runs = [run for run in routes_part["runs"] if run["part"] == "against atp"]
+    for unlike, colour in ((False, "#0072b2"), (True, "#009e73")):
+        places = {}
+        for run in runs:
+            if run["unlike"] == unlike:
+                places.setdefault((run["workers"], run["seed"]), {})[run["scheme"]] = run["measured_gbps"]
+        dots = [(workers, 100 * (1 - max(of["ATP, own rack"], of["ATP, own or server's rack"]) / of["planned"]))
+                for (workers, _), of in places.items()]
+        axes.scatter(*zip(*dots), s=18, color=colour, alpha=0.6)
+        means = {workers: [less for at, less in dots if at == workers] for workers, _ in sorted(dots)}
+        axes.plot(list(means), [sum(of) / len(of) for of in means.values()], color=colour,
+                  label="links 10 to 30" if unlike else "links of 20")
+    printed = sorted((int(workers), percent) for workers, percent in routes_part["printed"].items())
+    axes.plot(*zip(*printed), "x:", color="black", label="printed")
+    axes.axhline(50, color="black", linewidth=0.8, linestyle=":")
+    axes.set_xlabel("workers")
+    axes.set_xticks([workers for workers, _ in printed])
+    axes.set_ylabel("communication time less than ATP's, %")
+    axes.set_title("Planned against the better of ATP's two ways")
+    return True
+
+
+PLOTS = {"loop": loop, "pipeline": pipeline, "cores": cores, "rings": rings, "loss": loss, "routes": routes, "routes_saved": saved}
 
 
 def draw(plot, results, path):
@@ -120,8 +173,8 @@ def draw(plot, results, path):
         axes.set_ylim(bottom=0)
         axes.grid(alpha=0.3)
         axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.01, 1))
-        figure.text(0.99, 0.01, f"{run.get('cpu', '')}, {run.get('commit', '')}, {run.get('date', '')[:10]}", ha="right",
-                    fontsize="x-small")
+        made = filter(None, (run.get("cpu"), run.get("commit"), run.get("date", "")[:10]))  # nothing in virtual time
+        figure.text(0.99, 0.01, ", ".join(made), ha="right", fontsize="x-small")
         figure.tight_layout()
         figure.savefig(path, metadata={"Date": None})
         return True

@@ -4,6 +4,7 @@
 
 #include "packets.h"
 #include "tally/check.h"
+#include "tally/mix64.h"
 
 namespace tally::routes {
 
@@ -40,6 +41,13 @@ const planner::Way& Fabric::way_between(const End& from, const End& to, bool bac
   const std::vector<planner::Way>& ways = ways_.between(from.at, to.at);
   TALLY_CHECK(!ways.empty(), "a way leads to everybody");
   if (ways.size() == 1) return ways.front();
+  if (options_.spreading == Spreading::kByFlow) {
+    const auto name = [](const End& end) {
+      return std::uint64_t{end.number} << 2 | static_cast<std::uint64_t>(end.kind);
+    };
+    const std::uint64_t flow = name(from) << 32 | name(to);
+    return ways[mix64(flow) % ways.size()];
+  }
   const bool server = to.kind == End::Kind::kServer;
   const std::uint64_t ends = std::uint64_t{from.at} << 32 | std::uint64_t{server} << 31 | to.index;
   Turns& turns = turns_[{ends, back}];
@@ -67,6 +75,9 @@ TimeNs Fabric::send(const End& from, const End& to, Bytes frame, bool sums) {
   packet.way.clear();
   packet.next = 0;
   packet.bits = bits;
+  packet.sums = sums;
+  packet.from = &from;
+  if (options_.spreading == Spreading::kInOrder) packet.sequence = orders_[{&from, &to}].sent++;
   packet.to = &to;
   if (back && options_.results == planner::Results::kIgnored) {
     time_.at(time_.now() + options_.hop * (way.links.size() + 2), *this, 0, id);
@@ -81,7 +92,7 @@ TimeNs Fabric::send(const End& from, const End& to, Bytes frame, bool sums) {
   }
   if (to.down != kNone) packet.way.push_back(topology_.link(to.down));
   if (to.kind == End::Kind::kServer) packet.way.push_back(topology_.server(to.index));
-  if (to.kind == End::Kind::kBox && sums) packet.way.push_back(topology_.box(to.index));
+  if (to.kind == End::Kind::kBox) packet.way.push_back(topology_.box(to.index));
   const bool has_card = from.up != kNone;
   go_on(id);
   return has_card ? static_cast<TimeNs>(free_[topology_.link(from.up)]) : 0;
@@ -90,18 +101,34 @@ TimeNs Fabric::send(const End& from, const End& to, Bytes frame, bool sums) {
 void Fabric::go_on(std::uint32_t id) {
   Packet& packet = packets_[id];
   if (packet.next == packet.way.size()) {
-    const Bytes frame = std::move(packet.frame);
+    Bytes frame = std::move(packet.frame);
     const End& to = *packet.to;
+    const End& from = *packet.from;
+    const std::uint64_t sequence = packet.sequence;
     unused_.push_back(id);
-    return arrive_(to, frame);
+    if (options_.spreading != Spreading::kInOrder) return arrive_(to, frame);
+    return put_in_order(from, to, sequence, std::move(frame));
   }
   const planner::Resource at = packet.way[packet.next++];
   const auto now = static_cast<double>(time_.now());
   const double start = std::max(now, free_[at]);
   uses_[at].waited = std::max(uses_[at].waited, start - now);
-  uses_[at].bits += packet.bits;
-  free_[at] = start + packet.bits / rates_[at];
+  const bool free = packet.to->kind == End::Kind::kBox && packet.next == packet.way.size() && !packet.sums;
+  const double bits = free ? 0 : packet.bits;
+  uses_[at].bits += bits;
+  free_[at] = start + bits / rates_[at];
   time_.at(static_cast<TimeNs>(free_[at]) + options_.hop, *this, 0, id);
+}
+
+void Fabric::put_in_order(const End& from, const End& to, std::uint64_t sequence, Bytes frame) {
+  Order& order = orders_[{&from, &to}];
+  order.early.emplace(sequence, std::move(frame));
+  while (!order.early.empty() && order.early.begin()->first == order.arrived) {
+    const Bytes next = std::move(order.early.begin()->second);
+    order.early.erase(order.early.begin());
+    ++order.arrived;
+    arrive_(to, next);
+  }
 }
 
 void Fabric::on_event(std::uint32_t /*what*/, std::uint32_t packet) { go_on(packet); }

@@ -31,6 +31,13 @@ struct End {
   Index index = kNone;  // of a box or a server, in the topology
 };
 
+// How packets between two ends are put on their ways.
+enum class Spreading : std::uint8_t {
+  kInOrder,     // in turn, each way its part; put in order again before they are handed over
+  kAsTheyCome,  // in turn, and whoever is faster is first
+  kByFlow,      // all of them on one way, drawn by their ends: what ECMP does in most networks
+};
+
 class Fabric final : public sim::Actor {
  public:
   // Takes what has arrived.
@@ -40,15 +47,16 @@ class Fabric final : public sim::Actor {
     TimeNs hop = 500;  // from the end of a packet on a link to where it waits next
     // As the plan has it: results that are ignored meet no queue, and take the time of an empty network.
     planner::Results results = planner::Results::kIgnored;
+    Spreading spreading = Spreading::kInOrder;
   };
 
-  // All of them outlive it. spread: of the plan; where it says nothing, as ECMP spreads. Either is followed packet by
-  // packet: of two ends each way has its part of the packets, in turn.
+  // All of them outlive it. spread: of the plan; where it says nothing, equal parts, as ECMP would have them.
   Fabric(sim::Schedule& time, const planner::Topology& topology, planner::Ways& ways,
          const planner::Spread& spread, const Options& options);
   void connect(Arrive arrive) { arrive_ = std::move(arrive); }
 
-  // Both ends outlive the packet. sums: what a box has to add; it takes nothing of its rate to hand on the rest.
+  // Both ends outlive the packet. sums: what a box has to add; what it only hands on waits in line, for a box sees packets
+  // in order, and takes nothing of its rate.
   // Returns when the first link has taken it: the sender's card.
   TimeNs send(const End& from, const End& to, Bytes frame, bool sums);
 
@@ -68,6 +76,9 @@ class Fabric final : public sim::Actor {
     Bytes frame;
     std::vector<planner::Resource> way;
     std::size_t next = 0;  // of the way
+    bool sums = false;
+    const End* from = nullptr;
+    std::uint64_t sequence = 0;  // of both ends
     double bits = 0;
     const End* to = nullptr;
   };
@@ -77,6 +88,13 @@ class Fabric final : public sim::Actor {
     std::vector<double> credits;
   };
 
+  struct Order {
+    std::uint64_t sent = 0;
+    std::uint64_t arrived = 0;
+    std::map<std::uint64_t, Bytes> early;
+  };
+
+  void put_in_order(const End& from, const End& to, std::uint64_t sequence, Bytes frame);
   [[nodiscard]] const planner::Way& way_between(const End& from, const End& to, bool back);
   void go_on(std::uint32_t packet);
   [[nodiscard]] std::uint32_t take();
@@ -93,6 +111,7 @@ class Fabric final : public sim::Actor {
   std::vector<Packet> packets_;
   std::vector<std::uint32_t> unused_;
   std::map<std::pair<std::uint64_t, bool>, Turns> turns_;
+  std::map<std::pair<const End*, const End*>, Order> orders_;
 };
 
 // What a frame of the simulation takes on a wire, in bits: those that carry values stand for full ones.

@@ -18,7 +18,6 @@ namespace tally::routes {
 namespace {
 
 constexpr std::uint16_t kElements = experiment::kElements;
-constexpr std::uint32_t kWarmUp = planner::kGroups;  // chunks: each box is met
 
 // What all ranks have in common, and what is the rank's own; sums stay exact.
 constexpr std::uint32_t common(std::uint32_t i, std::uint32_t salt) { return (i * 2654435761U + salt) >> 12; }
@@ -41,7 +40,8 @@ class Run {
         job_(job),
         conditions_(conditions),
         workload_(conditions.seed, 0, 1),
-        fabric_(schedule_, topology, ways, laid.spread, {conditions.hop, conditions.results}) {}
+        fabric_(schedule_, topology, ways, laid.spread,
+                {conditions.hop, conditions.results, conditions.spreading}) {}
 
   Result<Measured> go(const Laid& laid) {
     if (const auto told = tell(laid); !told) return tl::unexpected<Error>(told.error());
@@ -207,11 +207,11 @@ class Run {
     };
     if (!until(done)) return stuck("an operation does not end");
     Measured out;
-    out.time = schedule_.now() - begin;
     const auto n = static_cast<std::uint32_t>(workers_.size());
     for (std::size_t w = 0; w < workers_.size(); ++w) {
       const Result<OperationStats>& result = *workers_[w]->outcome(ids[w]);
       if (!result) return tl::unexpected<Error>(result.error());
+      out.time = std::max(out.time, result->finished - begin);
       for (std::uint32_t i = 0; i < values[w].size(); ++i)
         out.wrong +=
             values[w][i] != static_cast<std::int32_t>(n * common(i, salt) + n * (n - 1) / 2 * own(i)) ? 1 : 0;

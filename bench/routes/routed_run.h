@@ -4,17 +4,22 @@
 
 #include <cstdint>
 
+#include "engine/engine_operation.h"
 #include "fabric.h"
 #include "schemes.h"
 
 namespace tally::routes {
 
+inline constexpr std::uint32_t kWarmUp =
+    planner::kGroups / 4;  // chunks of the first operation: each box is met
+
 struct Conditions {
-  std::uint32_t chunks = 4'096;  // of the operation; a multiple of the groups
-  std::uint32_t window = 512;
+  std::uint32_t chunks = 2'048;  // of the operation; a multiple of the groups
+  std::uint32_t window = 256;    // the product's default, as the next
   TimeNs hop = 500;
-  TimeNs rto_floor = kMillisecond;  // a worker that polls
+  TimeNs rto_floor = engine::kAdaptiveRtoFloor;
   planner::Results results = planner::Results::kIgnored;
+  Spreading spreading = Spreading::kInOrder;
   std::uint64_t seed = 1;
   TimeNs give_up = 100 * kSecond;
 };

@@ -1,37 +1,58 @@
+// tally_routes: plans for one job over many boxes, followed by production engines in virtual time. Fails if a sum was
+// wrong.
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
-#include "planner_support.h"
-#include "routed_run.h"
-using namespace tally;
+#include <fstream>
+#include <string>
+
+#include "routes_report.h"
+
+namespace {
+
 using namespace tally::routes;
-int main(int argc, char** argv) {
-  const auto W = static_cast<planner::Index>(argc > 1 ? std::atoi(argv[1]) : 10);
-  const bool unlike = argc > 2 && std::atoi(argv[2]) != 0;
-  Conditions c;
-  if (argc > 3) c.chunks = static_cast<std::uint32_t>(std::atoi(argv[3]));
-  if (argc > 4) c.window = static_cast<std::uint32_t>(std::atoi(argv[4]));
-  if (argc > 5) c.rto_floor = static_cast<TimeNs>(std::atoi(argv[5])) * kMicrosecond;
-  int from = argc > 6 ? std::atoi(argv[6]) : 0;
-  const auto instance = planner_test::fat_tree_instance(W, 1, unlike);
-  planner::Ways ways(instance.topology);
-  for (std::size_t s = static_cast<std::size_t>(from); s < kSchemes; ++s) {
-    auto laid =
-        lay(static_cast<Scheme>(s), {instance.topology, ways, planner::Routing::kChosen}, instance.job);
-    if (!laid) {
-      std::printf("%s: %s\n", kSchemeNames[s].data(), laid.error().text().c_str());
-      continue;
-    }
-    auto m = run(instance.topology, ways, instance.job, *laid, c);
-    if (!m) {
-      std::printf("%s: %s\n", kSchemeNames[s].data(), m.error().text().c_str());
-      continue;
-    }
-    std::printf(
-        "%-26s best %.3f table %.3f measured %.3f (%.3f) time %.3f ms wrong %lu again %lu early %lu queries "
-        "%lu flushes %lu denied %lu waited %.0f us fullest %.3f events %lu\n",
-        kSchemeNames[s].data(), laid->at_best, laid->rate, m->rate, m->rate / laid->rate,
-        double(m->time) / 1e6, m->wrong, m->again, m->early, m->queries, m->flushes, m->denied, m->waited,
-        m->fullest, m->events);
-    std::fflush(stdout);
+
+void write(const std::string& file, const std::string& text) {
+  std::ofstream out(file);
+  out << text;
+  if (out.flush()) return;
+  std::fprintf(stderr, "cannot write %s\n", file.c_str());
+  std::exit(1);
+}
+
+int test_bed() {
+  std::uint64_t wrong = 0;
+  for (const Done& run : run_all(test_bed_cells(), 1)) {
+    const auto at = static_cast<std::size_t>(run.cell.scheme);
+    std::printf("%-26s planned %.2f, measured %.2f Gbit/s of every worker\n", kSchemeNames[at].data(),
+                run.planned, run.measured.rate);
+    wrong += run.measured.wrong;
   }
+  return wrong == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string prefix;
+  bool quick = false;
+  bool bed = false;
+  unsigned threads = 2;
+  CLI::App app{"Plans for many boxes, followed by the product's engines in virtual time", "tally_routes"};
+  app.add_option("PREFIX", prefix, "Writes PREFIX.md and PREFIX.json");
+  app.add_flag("--test-bed", bed, "Instead: 6 workers, 2 boxes, 2 servers; prints");
+  app.add_flag("--quick", quick, "Smaller in everything: a look whether it works");
+  app.add_option("--jobs", threads, "Threads (default 2)")->check(CLI::Range(1, 256));
+  CLI11_PARSE(app, argc, argv);
+  if (bed) return test_bed();
+  if (prefix.empty()) {
+    std::fprintf(stderr, "tally_routes: PREFIX or --test-bed is missing\nTry 'tally_routes --help'.\n");
+    return 2;
+  }
+  const auto runs = run_all(all_cells(quick), threads);
+  write(prefix + ".md", markdown_of(runs));
+  write(prefix + ".json", json_of(runs));
+  const auto wrong = wrong_in(runs);
+  std::printf("#wrong %lu in %zu runs; wrote %s.md and .json\n", wrong, runs.size(), prefix.c_str());
+  return wrong == 0 ? 0 : 1;
 }

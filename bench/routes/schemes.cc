@@ -26,7 +26,8 @@ Result<Laid> lay(Scheme scheme, const planner::Network& network, const planner::
   const planner::Topology& topology = network.topology;
   const planner::Rates capacity = topology.rates();
   planner::Job wanted = job;
-  if (scheme == Scheme::kEqualSplit)
+  wanted.shares.clear();  // by what servers can merge
+  if (scheme != Scheme::kPlanned)
     wanted.shares.assign(job.servers.size(), 1.0 / static_cast<double>(job.servers.size()));
   if (scheme == Scheme::kEqualSplit || scheme == Scheme::kPlanned) {
     auto plan = planner::make_plan(network, wanted, capacity);

@@ -27,7 +27,7 @@ struct Laid {
   double at_best = 0;  // the linear program behind them, before it was rounded to groups
 };
 
-// The best mixture of what a scheme allows, by a linear program over all ways; of ATP's the better of that, rounded, and
+// All but kPlanned have the model in equal parts at the servers. The best mixture of what a scheme allows, by a linear program over all ways; of ATP's the better of that, rounded, and
 // boxes as full as they get. Fails where nothing leads to a server.
 [[nodiscard]] Result<Laid> lay(Scheme scheme, const planner::Network& network, const planner::Job& job);
 
