@@ -300,7 +300,7 @@ bool HazardRack::done(std::uint16_t rank, std::size_t number, std::uint16_t job)
 }
 
 bool HazardRack::done(std::size_t number, std::uint16_t job) {
-  for (std::uint16_t r = 0; r < options_.world; ++r) {
+  for (std::uint16_t r = options_.world; r-- > 0;) {  // the last is the last to be so
     if (!done(r, number, job)) return false;
   }
   return true;

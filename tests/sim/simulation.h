@@ -83,6 +83,7 @@ class Simulation {
   void leave_box(std::size_t box, const jobs::Binding& to, Bytes frame);
   TimeNs to_box(std::size_t endpoint, Bytes frame);
   void arrive_at_box(std::size_t link, const Bytes& frame, bool vouched);
+  void arrive_at(std::size_t box, std::size_t endpoint, const Bytes& frame, bool vouched);
   void arrive_at_endpoint(std::size_t endpoint, const Bytes& frame, bool vouched);
   [[nodiscard]] std::uint64_t obeyed(std::size_t box) const;
   void strike_box(const PlannedBlow& blow);
