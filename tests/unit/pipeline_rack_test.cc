@@ -14,7 +14,6 @@
 
 #include "pipeline/racks.h"
 #include "shared_core.h"
-#include "tally/mix64.h"
 
 namespace tally {
 namespace {
@@ -22,39 +21,8 @@ namespace {
 constexpr std::uint8_t kRackCount = 3;
 constexpr std::uint8_t kOurRack = 1;  // ours
 constexpr std::uint64_t kAllRacks = 0b111;
-constexpr JobId kAbove{77};  // at the parent
+constexpr JobId kAbove{999};  // at the parent: kJobAbove - 1
 constexpr Chunk kSome{5};
-
-jobs::Binding parent_binding() {
-  return {.address = mapped({10, 9, 9, 9}),
-          .mac = {2, 9, 9, 9, 9, 9},
-          .udp_port = kBasePort,
-          .port = PortIndex{3}};
-}
-
-// A rack of `spec` with as many workers in front of it, and one in each rack behind.
-jobs::NativeJob make_rack_job(const JobSpec& spec) {
-  jobs::NativeJob job = make_job(spec);
-  job.racked = 1;
-  const std::uint32_t first = spec.world;
-  job.key_sum = 0;
-  job.parent = {.binding = parent_binding(),
-                .job = kAbove,
-                .rack = kOurRack,
-                .racks = kRackCount,
-                .shards = 1,
-                .most_advanced = Rank{static_cast<std::uint16_t>(spec.world - 1)},
-                .window = 2 * spec.window,
-                .cookie = Cookie{0xc0071eULL},
-                .result_cookie = Cookie{0xa11ULL},
-                .members = kAllRacks};
-  for (std::uint32_t g = 0; g < 2U * spec.world + 1; ++g) job.parent.key_sum += racked_key(job.generation, g);
-  for (std::uint32_t r = 0; r < spec.world; ++r) {
-    job.ranks[r].key = racked_key(job.generation, first + r);
-    job.key_sum += job.ranks[r].key;
-  }
-  return job;
-}
 
 template <class Exec>
 class RackCore : public SharedCore<Exec> {
@@ -62,7 +30,8 @@ class RackCore : public SharedCore<Exec> {
   jobs::NativeJob rack_job(JobSpec spec = {}) {
     this->start(0);
     spec.epoch += 0x10000;
-    return put(make_rack_job(spec));
+    spec.racks = kRackCount;
+    return put(make_job(spec));
   }
   jobs::NativeJob put(const jobs::NativeJob& job) {
     this->adopt(this->table_->with(job.id, std::make_shared<const jobs::NativeJob>(job)));
@@ -89,48 +58,21 @@ class RackCore : public SharedCore<Exec> {
     std::uint32_t off = 0;  // added to sum1
   };
   static Bytes result_of(const jobs::NativeJob& job, const Above& how) {
-    const std::uint32_t n = (how.flags & kFlagZero) != 0 ? 0 : 16;
-    Bytes out(kHeaderBytes + 4 * n);
-    for (std::uint32_t i = 0; i < n; ++i) {
-      const Be<std::int32_t> word{how.value};
-      std::memcpy(out.data() + kHeaderBytes + 4 * i, &word, sizeof word);
-    }
-    const auto value = n == 0 ? 0U : static_cast<std::uint32_t>(how.value);
-    Header h;
-    h.type = PacketType::kResult;
-    h.flags = how.flags;
-    h.job = Be{raw(kAbove)};
-    h.rank = Be{raw(kSwitchRank)};
-    h.epoch = Be{raw(job.epoch)};
-    h.chunk = Be{raw(how.chunk)};
-    h.elements = Be{std::uint16_t{16}};
-    h.contributors = Be{kAllRacks};
-    h.cookie = Be{raw(job.parent.result_cookie)};
-    h.sum1 = Be{16 * value + keyed(job.parent.key_sum, how.chunk) + how.off};
-    h.sum2 = Be{136 * value};
-    h.total = Be{std::uint32_t{16}};
+    const bool zero = (how.flags & kFlagZero) != 0;
+    Bytes out = make_result_above(job, how.chunk, std::vector<std::int32_t>(16, zero ? 0 : how.value), 0,
+                                  how.flags, 16);
+    Header h = header_of(out);
+    h.sum1 = Be{h.sum1.host() + how.off};
     set_header(out, h);
     return out;
   }
-  Bytes query_of_rack(const jobs::NativeJob& job, std::uint16_t rack, std::uint32_t total,
-                      Chunk chunk = kSome) {
-    Bytes out = result_of(job, {.chunk = chunk});
-    out.resize(kHeaderBytes);
-    Header h = header_of(out);
-    h.type = PacketType::kQuery;
-    h.flags = kFlagDirect;
-    h.rank = Be{rack};
-    h.slot = Be{raw(chunk) % job.parent.window};
-    h.elements = {};
-    h.contributors = Be{std::uint64_t{1} << kOurRack};
-    h.sum1 = h.sum2 = {};
-    h.total = Be{total};
-    set_header(out, h);
-    return out;
+  static Bytes query_of_rack(const jobs::NativeJob& job, std::uint16_t rack, std::uint32_t total,
+                             Chunk chunk = kSome) {
+    return make_query_above(job, chunk, rack, total);
   }
   pipeline::Outcome from_parent(const Bytes& datagram, std::uint16_t port = kBasePort,
                                 std::size_t room = 4 * kMaxElements) {
-    jobs::Binding from = parent_binding();
+    jobs::Binding from = test_parent();
     from.udp_port = port;
     this->frame_.emplace(wrap(datagram, from, test_box(), kBasePort), from.port, true, room);
     return this->pipeline_->process(this->frame_->frame(), this->now_);
@@ -467,7 +409,7 @@ TYPED_TEST(RackCore, of_the_parents_data_cores_nothing_else_is_taken_and_of_its_
   // Before there is a row control is heard from the addresses that are configured.
   this->adopt(this->table_->with(job.id, {}));
   EXPECT_EQ(this->from_parent(as(PacketType::kJoined, kHeaderBytes + 24)).drop, Drop::kType);
-  this->adopt(this->table_->with_parents({parent_binding().address}));
+  this->adopt(this->table_->with_parents({test_parent().address}));
   EXPECT_EQ(this->from_parent(as(PacketType::kJoined, kHeaderBytes + 24)).verdict, Verdict::kPunt);
   EXPECT_EQ(this->from_parent(right).drop, Drop::kType) << "but no data";
 }
@@ -588,8 +530,7 @@ TYPED_TEST(RackCore, an_answer_for_another_rack_goes_to_the_parent_and_one_for_a
 TYPED_TEST(RackCore, cores_of_one_box_never_use_one_sequence_twice_at_one_shard_of_the_parent) {
   for (const auto ours : std::to_array<std::uint8_t>({1, 2, 3, 4}))
     for (const auto theirs : std::to_array<std::uint8_t>({1, 2, 3, 4, 8})) {
-      jobs::NativeJob job = make_rack_job({.shards = ours, .window = 16});
-      job.parent.shards = theirs;
+      const jobs::NativeJob job = make_job({.shards = ours, .racks = kRackCount, .parent_shards = theirs});
       std::set<std::pair<std::uint32_t, std::uint32_t>> used;  // shard of the parent, sequence
       std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> counts;
       for (std::uint32_t c = 0; c < 200; ++c) {
