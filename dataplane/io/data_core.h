@@ -122,6 +122,7 @@ class PipelineCore final : public DataCore {
   void reply(rte_mbuf* m, const pipeline::Outcome& out, Rank to) noexcept;
   void answer_session(rte_mbuf* m, const pipeline::Outcome& out) noexcept;
   void to_server(rte_mbuf* m, const pipeline::Outcome& out) noexcept;
+  void to_parent(rte_mbuf* m, const pipeline::Outcome& out) noexcept;
   [[nodiscard]] static std::uint16_t source_port_of(const pipeline::Outcome& out) noexcept;
   void readdress(rte_mbuf* m, const pipeline::Outcome& out, const pipeline::HeaderTemplate& header) noexcept;
   void reject(const pipeline::Frame& frame, const pipeline::Outcome& out) noexcept;

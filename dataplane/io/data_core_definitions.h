@@ -226,7 +226,7 @@ void PipelineCore<Exec>::conclude(rte_mbuf* m, const pipeline::Frame& frame, con
     case Verdict::kRelay:
       return out.server != pipeline::kNoServer ? to_server(m, out) : reply(m, out, out.to);
     case Verdict::kTell:
-      return reply(m, out, out.to);
+      return out.server != pipeline::kNoServer ? to_server(m, out) : reply(m, out, out.to);
     case Verdict::kHandOver:
       return hand_over(m, out.owner);
     case Verdict::kPunt:
@@ -270,9 +270,23 @@ void PipelineCore<Exec>::answer_session(rte_mbuf* m, const pipeline::Outcome& ou
 // To an external server, in the mbuf that came. It leaves with this turn, unless the port is busy.
 template <class Exec>
 void PipelineCore<Exec>::to_server(rte_mbuf* m, const pipeline::Outcome& out) noexcept {
+  if (out.server == pipeline::kToParent) return to_parent(m, out);
   const Receiver& to = publications.at->headers.of(*out.job).servers[out.server];
   readdress(m, out, to.header);
   servers_.push(to.port, m, out.job->id, out.priority);
+}
+
+// To the parent of a racked job, in the mbuf that came: as a worker sends, from one port whatever the core, to the
+// parent's shard of the chunk.
+template <class Exec>
+[[gnu::noinline]] void PipelineCore<Exec>::to_parent(rte_mbuf* m, const pipeline::Outcome& out) noexcept {
+  const Chunk chunk = pipeline::header_at(out.payload).chunk_id();
+  const Receiver& to =
+      publications.at->headers.of(*out.job).parent[jobs::shard_at(out.native().parent, chunk)];
+  const std::uint32_t sum = to.header.ipv6() ? internet_sum({out.payload, out.payload_bytes}) : 0;
+  const auto head = dpdk::reuse(m, out.payload, out.payload_bytes, to.header.bytes());
+  to.header.write(head.data(), 0, out.payload_bytes, sum);
+  egress_.push(to.port, m);
 }
 
 // `m` becomes a frame of the box that carries out's payload, which lies in its buffer.
@@ -299,8 +313,11 @@ template <class Exec>
 void PipelineCore<Exec>::reject(const pipeline::Frame& frame, const pipeline::Outcome& out) noexcept {
   std::array<std::byte, kHeaderBytes> datagram{};
   const Cookie cookie = out.reject_reason == RejectReason::kWaiting ? out.job->result_cookie : Cookie{0};
-  pipeline::write_reject(datagram, pipeline::header_at(out.payload), out.reject_reason, cookie,
-                         out.reject_contributors, *options_.kernels);
+  Header refused = pipeline::header_at(out.payload);
+  if (out.reject_reason == RejectReason::kWaiting)
+    refused.job = Be{raw(out.job->id)};  // to a parent it is another
+  pipeline::write_reject(datagram, refused, out.reject_reason, cookie, out.reject_contributors,
+                         *options_.kernels);
   if (answer_beside(frame, datagram)) ++statistics.rejects;
 }
 

@@ -36,6 +36,11 @@ JobHeaders::JobHeaders(const jobs::NativeJob& job, const jobs::Box& box, const J
     const jobs::Binding& to = job.server_ranks[s].binding;
     servers[s] = {pipeline::HeaderTemplate(to, box), to.port};
   }
+  for (std::uint32_t shard = 0; job.racked != 0 && shard < job.parent.shards; ++shard) {
+    jobs::Binding to = job.parent.binding;
+    to.udp_port = static_cast<std::uint16_t>(kBasePort + shard);
+    parent.push_back({pipeline::HeaderTemplate(to, box, kBasePort), to.port});
+  }
   const jobs::Binding& first =
       job.ranks[static_cast<unsigned>(std::countr_zero(job.leaders)) % kMaxRanks].binding;
   for (std::uint64_t left = job.leaders; left != 0; left &= left - 1) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "dpdk/mbuf.h"
 #include "jobs/binding.h"
@@ -15,7 +16,7 @@
 
 namespace tally::io {
 
-// Header templates of every member, multicast group and external server of a job: made by control with the
+// Header templates of every member, multicast group, external server and parent of a job: made by control with the
 // job's row, read by all data cores, immutable.
 
 // One receiver: a member, the members that a multicast frame reaches, or a server.
@@ -45,6 +46,7 @@ struct JobHeaders {
   std::array<Receiver, kMaxRanks> members{};  // of sessions: but for UDP destination and port of the box
   std::array<Receiver, kMaxRanks> groups{};   // multicast, by leader
   std::array<Receiver, kMaxServers> servers{};
+  std::vector<Receiver> parent{};  // of a racked job: by the parent's shard
 
  private:
   template <class Make>

@@ -84,7 +84,8 @@ std::shared_ptr<const JobTable> JobTable::with_parents(std::vector<Ipv6> address
 void JobTable::find_racked() {
   racked_.clear();
   for (const Row& row : rows_)
-    if (const auto* const job = row_as<NativeJob>(row); job != nullptr && job->racked) racked_.push_back(job);
+    if (const auto* const job = row_as<NativeJob>(row); job != nullptr && job->racked != 0)
+      racked_.push_back(job);
 }
 
 // Its packets come from the port of whichever of its cores has them.

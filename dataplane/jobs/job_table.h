@@ -93,13 +93,15 @@ struct NativeJob : Job {
   std::uint8_t shards = 1;  // data cores, 1..64
   std::uint8_t max_priority = 254;
   ResultsMode results = ResultsMode::kUnicast;
-  bool planned = false;       // `part` is there; says so in the line that is here anyway
-  bool racked = false;        // likewise `parent`: discipline pool, no stragglers, unicast results
-  std::uint32_t window = 0;   // W, a power of two, 16..16384
-  std::uint32_t span = 0;     // 2 x the largest window of the generation
-  Stragglers stragglers;      // discipline pool
-  std::uint32_t key_sum = 0;  // sum of all members' keys
-  std::uint8_t servers = 0;   // external ones, 1..kMaxServers; 0: none
+  bool planned = false;      // `part` is there; says so in the line that is here anyway
+  std::uint32_t window = 0;  // W, a power of two, 16..16384
+  std::uint32_t span = 0;    // 2 x the largest window of the generation
+  // 1: `parent` is there; discipline pool, no stragglers, unicast results. A word, and here, since every packet asks
+  // for it together with what is behind it.
+  std::uint32_t racked = 0;
+  Stragglers stragglers;                  // discipline pool
+  std::uint32_t key_sum = 0;              // sum of all members' keys
+  std::uint8_t servers = 0;               // external ones, 1..kMaxServers; 0: none
   ServerKind server = ServerKind::kNone;  // disciplines with shared slots have one
   Decay decay = Decay::kSilence;          // discipline preemptive
   std::uint64_t salt = 0;                 // of the disciplines by hash, new with every epoch
@@ -117,6 +119,12 @@ struct NativeJob : Job {
   RateLimits rates;
   std::uint16_t enlisted_servers = 0;  // as enlisted, by server_index()
   Parent parent;                       // racked
+
+  // Has an entry of it nothing but what every pool's has?
+  [[nodiscard]] bool is_plain_pool() const noexcept {
+    return discipline == Discipline::kPool &&
+           (std::uint64_t{racked} | std::uint64_t{stragglers.timeout} << 32) == 0;
+  }
 
   // What of a plan is this box's. Before: ranks and servers are filled; whose binding is empty is not known here.
   void take_part(std::shared_ptr<const PlanPart> of_plan) noexcept;

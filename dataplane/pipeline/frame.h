@@ -31,6 +31,7 @@ enum class Kind : std::uint8_t {
   kElsewhere,  // a data packet whose slot another core owns
   // From here on those of which Pipeline runs a program.
   kNative,   // a packet with the header of 56 bytes
+  kAbove,    // one of the parent of a racked job
   kSession,  // a packet of the dialect switchml
 };
 

@@ -33,7 +33,8 @@ class Fused {
       : lines_(region.data()),
         kernels_(&kernels),
         rows_(std::make_unique<Cells<JobRegisters>[]>(kMaxJobs + 1)),
-        ranks_(std::make_unique<RankLine[]>((kMaxJobs + 1) * kMaxRanks / kRanksPerLine)) {}
+        ranks_(std::make_unique<RankLine[]>((kMaxJobs + 1) * kMaxRanks / kRanksPerLine)),
+        above_(std::make_unique<Cells<ShardAboveRegisters>[]>((kMaxJobs + 1) * kMaxShards)) {}
 
   template <class R, class F>
   auto rmw(std::size_t index, F f) noexcept {
@@ -178,6 +179,8 @@ class Fused {
       return rows_[index];
     } else if constexpr (R::kIndex == IndexedBy::kRank) {
       return ranks_[index / kRanksPerLine].ranks[index % kRanksPerLine];
+    } else if constexpr (R::kIndex == IndexedBy::kShardAbove) {
+      return above_[index];
     } else if constexpr (R::kIndex == IndexedBy::kLedgerRow || R::kIndex == IndexedBy::kPath) {
       return reinterpret_cast<Cell<R>*>(lines_)[index];
     } else {
@@ -192,6 +195,7 @@ class Fused {
   const kernels::Kernels* kernels_;
   std::unique_ptr<Cells<JobRegisters>[]> rows_;
   std::unique_ptr<RankLine[]> ranks_;
+  std::unique_ptr<Cells<ShardAboveRegisters>[]> above_;
   kernels::Ahead ahead_;
 };
 

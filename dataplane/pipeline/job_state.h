@@ -28,6 +28,8 @@ struct SlotCounters {
   OneWriter<std::uint64_t> flushed = 0;         // entries that an external server asked for
   OneWriter<std::uint64_t> served = 0;          // chunks that the server completed
   OneWriter<std::uint64_t> incomplete = 0;      // finished without everybody: INCOMPLETE results
+  OneWriter<std::uint64_t> above = 0;           // of a racked job: sums of the rack that went to the parent
+  OneWriter<std::uint64_t> above_again = 0;     // ... and those that went once more
   OneWriter<std::uint64_t> incomplete_bad = 0;  // due, but their sums were wrong: freed, and nothing was sent
 
   // For sums of several cores.
@@ -42,6 +44,8 @@ struct SlotCounters {
     served += other.served;
     incomplete += other.incomplete;
     incomplete_bad += other.incomplete_bad;
+    above += other.above;
+    above_again += other.above_again;
     return *this;
   }
 };
@@ -57,6 +61,7 @@ struct alignas(64) JobState {
   std::uint64_t silenced = 0;  // ranks whose packets are not looked at for now (RateGate)
   SlotCounters slots;
   std::array<OneWriter<TimeNs>, kMaxRanks> last_seen{};  // of the rank's last new contribution
+  OneWriter<TimeNs> parent_seen = 0;                     // of a racked job: of the last RESULT of its parent
   SessionRun run;                                        // of a session only, as what follows
   SessionStall stall;
 

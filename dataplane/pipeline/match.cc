@@ -34,8 +34,17 @@ bool can_relay(const jobs::NativeJob& job, const Header& h) noexcept {
   return h.type != PacketType::kQuery || peer == 0 || (job.enlisted & peer) != 0;
 }
 
+// The bit of one rack that is not this one.
+bool is_other_rack(const jobs::NativeJob& job, std::uint64_t bits) noexcept {
+  return std::has_single_bit(bits) && (bits & job.parent.members) != 0 && bits != 1ULL << job.parent.rack;
+}
+
 // May a worker's ANSWER be for this rank? One that a server asked for goes there.
 bool may_ask(const jobs::NativeJob& job, std::uint32_t asker, Rank peer) noexcept {
+  if (job.racked != 0 && asker >= kRackRankBase) {
+    const std::uint32_t rack = asker - kRackRankBase;
+    return rack < job.parent.racks && rack != job.parent.rack;
+  }
   if (asker < job.world) return asker != raw(peer);
   return asker <= 0xFFFF && server_index(Rank{static_cast<std::uint16_t>(asker)}) < job.servers;
 }
@@ -63,6 +72,8 @@ bool contributors_valid(const Header& h, const jobs::NativeJob& job, Rank sender
       return contributors == bit_of(sender);
     case PacketType::kQuery:
       why = Drop::kPeer;
+      if (job.racked != 0 && (h.flags & kFlagDirect) != 0 && contributors != 0)
+        return is_other_rack(job, contributors);
       return contributors == 0 || (std::has_single_bit(contributors) && (contributors & job.members) != 0 &&
                                    contributors != bit_of(sender));
     case PacketType::kResult:  // of a server: to them
@@ -150,6 +161,42 @@ void match_job(Parsed& parsed, const Header& h, const jobs::Binding& source, con
       !contributes && (answers || h.type == PacketType::kResult || h.type == PacketType::kResend);
   parsed.owner = owner_of(p.slot, *job);
   parsed.kind = parsed.owner == core || anywhere ? Kind::kNative : Kind::kElsewhere;
+}
+
+const jobs::NativeJob* job_of_parent(const Header& h, const jobs::Binding& source,
+                                     const jobs::JobTable& table) noexcept {
+  const jobs::NativeJob* const job = table.find_at_parent(source, h.job_id());
+  const bool known =
+      job != nullptr && h.epoch_id() == job->epoch && h.cookie.host() == raw(job->parent.result_cookie);
+  return known ? job : nullptr;
+}
+
+// A RESULT is of all racks, for ours; a QUERY of one of the others, for a rank of ours.
+void match_above(Parsed& parsed, const Header& h, const jobs::NativeJob& job, std::uint8_t core,
+                 bool vouched) noexcept {
+  const jobs::Parent& parent = job.parent;
+  const bool result = h.type == PacketType::kResult;
+  parsed.job = &job;
+  if (h.epoch_id() != job.epoch) return parsed.refuse(Drop::kEpoch);
+  const std::uint32_t rank = raw(h.rank_id());
+  if (result ? h.rank_id() != kSwitchRank : rank >= parent.racks || rank == parent.rack)
+    return parsed.refuse(Drop::kRank);
+  if (h.cookie.host() != raw(parent.result_cookie)) return parsed.refuse(Drop::kCookie);
+  if (result && h.contributors.host() != parent.members) return parsed.refuse(Drop::kContributors);
+  if (!result && h.contributors.host() != 1ULL << parent.rack) return parsed.refuse(Drop::kPeer);
+  if (h.elements.host() > values_per_word(h.dtype) * job.elements) return parsed.refuse(Drop::kElements);
+  if (!result && h.slot.host() != raw(jobs::slot_at(parent, h.chunk_id()))) return parsed.refuse(Drop::kSlot);
+
+  Contribution& p = parsed.contribution;
+  p.chunk = h.chunk_id();
+  p.slot = Pool::slot_of(p.chunk, job);
+  p.line = Pool::line_of(p.chunk, job);
+  p.number = raw(job.id) * kMaxRanks;
+  p.missing = 0;
+  take_fields(p, h, parsed.payload, job, 0, 0, vouched, Form::kWords);
+  p.form = form_of(p.sum);
+  parsed.owner = owner_of(p.slot, job);
+  parsed.kind = parsed.owner == core || !result ? Kind::kAbove : Kind::kElsewhere;
 }
 
 }  // namespace tally::pipeline

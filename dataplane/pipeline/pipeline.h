@@ -61,7 +61,7 @@ struct Parsed {
   [[nodiscard]] bool runs() const noexcept { return kind >= Kind::kNative; }
   // What `job` is, by `kind`.
   [[nodiscard]] const jobs::NativeJob& native() const noexcept {
-    TALLY_DCHECK(kind == Kind::kNative, "a native packet matched a native job");
+    TALLY_DCHECK(kind == Kind::kNative || kind == Kind::kAbove, "a native packet matched a native job");
     return static_cast<const jobs::NativeJob&>(*job);
   }
   [[nodiscard]] const jobs::SessionJob& session() const noexcept {
@@ -79,7 +79,16 @@ void match_job(Parsed& parsed, const Header& h, const jobs::Binding& source, con
 [[nodiscard]] const jobs::NativeJob* job_of_member(const Header& h, const jobs::Binding& source,
                                                    const jobs::JobTable* table) noexcept;
 
+// The racked job whose parent's control sent it, by epoch, secret and binding; nullptr: it is another's.
+[[nodiscard]] const jobs::NativeJob* job_of_parent(const Header& h, const jobs::Binding& source,
+                                                   const jobs::JobTable& table) noexcept;
+
+// What a parent's data core says to the rack's box, matched as match_job() does the members'. job: its row.
+void match_above(Parsed& parsed, const Header& h, const jobs::NativeJob& job, std::uint8_t core,
+                 bool vouched) noexcept;
+
 inline constexpr std::uint8_t kNoServer = 0xFF;
+inline constexpr std::uint8_t kToParent = 0xFE;
 
 // What the caller must do with the packet. The payload (header included) starts at `payload` and has
 // `payload_bytes`; the caller puts the receivers' encapsulation in front of it.
@@ -93,7 +102,7 @@ struct Outcome {
   std::uint64_t ranks = 0;  // kComplete, kRepeat: bitmap of the receivers of the RESULT
   // kComplete, kRepeat: whose RESULT it is, with shared slots perhaps another's.
   const jobs::Job* job = nullptr;
-  // Set: the packet goes to this server of `job`, whatever the verdict (kBypass, kEvict, kAbsorb, kRelay),
+  // Set: the packet goes to the parent of `job` (kToParent), or to this server of it, whatever the verdict (kBypass, kEvict, kAbsorb, kRelay),
   // and waits for it in the queue of its priority.
   std::uint8_t server = kNoServer;
   std::uint8_t priority = 0;
@@ -211,6 +220,15 @@ class Pipeline {
   Outcome ask_server(const Parsed& parsed, Outcome out) noexcept;
   Outcome contribute_session(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
   void report_stall(const Parsed& parsed, const SessionPacket& s, Drop why) noexcept;
+  // Of racked jobs (racks.h).
+  [[nodiscard]] bool judge_above(Parsed& parsed, const OpenedFrame& datagram, const Header& h,
+                                 const Frame& frame) const noexcept;
+  Outcome contribute_in_rack(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
+  Outcome handle_above(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
+  Outcome take_result(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
+  Outcome tell_in_rack(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
+  Outcome ask_above(const Parsed& parsed, TimeNs now) noexcept;
+  Outcome answer_above(const Parsed& parsed, TimeNs now) noexcept;
   Outcome contribute_late(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
   // Of jobs with stragglers: an entry that is due, and its result without those who are missing.
   [[nodiscard]] bool find_late(TimeNs now) noexcept;

@@ -12,6 +12,7 @@
 #include "pipeline/pipeline_session.h"
 #include "pipeline/pipeline_shared.h"
 #include "pipeline/pool.h"
+#include "pipeline/racks.h"
 #include "pipeline/reply.h"
 #include "pipeline/stragglers.h"
 
@@ -111,6 +112,8 @@ void Pipeline<Exec>::judge(const Frame& frame, Parsed& parsed) const noexcept {
 
   const Header h = header_at(datagram.payload);
   parsed.type = h.type;
+  if (table_ != nullptr && table_->has_parents() && judge_above(parsed, datagram, h, frame)) [[unlikely]]
+    return prefetch_entry(parsed);
   if (const auto why = refuse_header(h, datagram.payload, datagram.payload_bytes, *kernels_)) {
     parsed.kind = Kind::kBad;
     parsed.drop = *why;
@@ -191,7 +194,9 @@ Outcome Pipeline<Exec>::conclude(const Parsed& parsed, Verdict verdict, bool fre
 
 // Of the jobs that handle() does not serve itself.
 template <class Exec>
-Outcome Pipeline<Exec>::contribute(Parsed& parsed, const Frame& frame, TimeNs now) noexcept {
+[[gnu::noinline]] Outcome Pipeline<Exec>::contribute(Parsed& parsed, const Frame& frame,
+                                                     TimeNs now) noexcept {
+  if (parsed.native().racked != 0) return contribute_in_rack(parsed, frame, now);
   return shares_slots(parsed.native().discipline) ? contribute_shared(parsed, frame, now)
                                                   : contribute_late(parsed, frame, now);
 }
@@ -276,7 +281,10 @@ Outcome Pipeline<Exec>::query(Parsed& parsed, const Frame& frame, TimeNs now) no
     write_result(parsed.payload, job, p, kFlagRetransmit, *kernels_, found.missing);
     return conclude(parsed, Verdict::kRepeat, false, now);
   }
-  if (header_at(parsed.payload).contributors.host() == 0) return tell(parsed, found, now);
+  if (header_at(parsed.payload).contributors.host() == 0)
+    return found.local ? tell_in_rack(parsed, frame, now) : tell(parsed, found, now);
+  if (job.racked != 0 && p.direct) [[unlikely]]
+    return ask_above(parsed, now);
   const auto peer =
       static_cast<std::uint16_t>(std::countr_zero(header_at(parsed.payload).contributors.host()));
   relay_header(parsed.payload, job.result_cookie, *kernels_);
@@ -294,11 +302,14 @@ Outcome Pipeline<Exec>::answer(Parsed& parsed, const Frame& frame, TimeNs now) n
   Contribution& p = parsed.contribution;
   const Header h = header_at(parsed.payload);
   const std::uint64_t missing = job.members & ~h.contributors.host();
-  const std::uint32_t keys = missing == 0 ? job.key_sum : jobs::keys_of(job, h.contributors.host());
+  const std::uint32_t keys = job.racked != 0 ? job.parent.key_sum
+                             : missing == 0  ? job.key_sum
+                                             : jobs::keys_of(job, h.contributors.host());
   if (!matches(exec_.payload_sums(p), keys, p)) return drop(parsed, frame, Drop::kSum, now);
   // Nobody will complete what the server began of this chunk: of who had lost the result, and contributed.
   if (missing == 0 && job.server == ServerKind::kEmbedded) server_.forget_incomplete(merge_job(job), p.chunk);
   const Rank asker{static_cast<std::uint16_t>(h.slot.host())};
+  if (job.racked != 0 && raw(asker) >= kRackRankBase) return answer_above(parsed, now);
   write_result(parsed.payload, job, p, kFlagRetransmit, *kernels_, missing);
   Outcome out = conclude(parsed, Verdict::kRelay, false, now);
   out.to = asker;
@@ -346,7 +357,9 @@ Outcome Pipeline<Exec>::handle_native(Parsed& parsed, const Frame& frame, TimeNs
 template <class Exec>
 Outcome Pipeline<Exec>::punt(Parsed& parsed, const Frame& frame, TimeNs now) noexcept {
   const jobs::Binding source = open_frame(frame, options_.box).source;
-  const jobs::NativeJob* const job = job_of_member(header_at(parsed.payload), source, table_);
+  const Header h = header_at(parsed.payload);
+  const jobs::NativeJob* job = job_of_member(h, source, table_);
+  if (job == nullptr && table_ != nullptr) job = job_of_parent(h, source, *table_);
   if (const auto why = punts_.refuse(job, source, now)) {
     parsed.job = job;
     return drop(parsed, frame, *why, now);
@@ -367,6 +380,8 @@ template <class Exec>
   switch (parsed.kind) {
     case Kind::kNative:
       return handle_native(parsed, frame, now);
+    case Kind::kAbove:
+      return handle_above(parsed, frame, now);
     case Kind::kSession:
       return contribute_session(parsed, frame, now);
     case Kind::kBad:
@@ -402,7 +417,7 @@ template <class Exec>
   JobState& state = states_[raw(job.id)];
   if (RateGate::concerns(job, state, p.bit) && exceeds(parsed, job.rates, frame, now, out)) [[unlikely]]
     return true;
-  if (job.discipline == Discipline::kPool && job.stragglers.timeout == 0) [[likely]] {
+  if (job.is_plain_pool()) [[likely]] {
     const bool suspect = state.suspect();
     p.verify |= suspect;
     Mismatch why;

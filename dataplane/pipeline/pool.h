@@ -13,6 +13,9 @@
 namespace tally::pipeline {
 
 struct Pool {
+  static constexpr bool kWhole =
+      true;  // whose bits are all there is finished, and needs no entry if that is one
+
   static SlotIndex slot_of(Chunk chunk, const jobs::NativeJob& job) noexcept {
     return SlotIndex{raw(chunk) & (job.window - 1)};
   }

@@ -151,6 +151,7 @@ struct Found {
   std::uint64_t contributors = 0;  // 0: no such entry
   std::uint64_t elsewhere = 0;     // not complete: ranks that are waited for at other boxes, if at all
   std::uint64_t missing = 0;       // complete: ranks that its result lacks
+  bool local = false;              // of a racked job: everybody here is in it, and the result has not come
   bool gone = false;               // everybody's was seen, and neither entry nor server has it: a peer may
 };
 template <class Exec>
@@ -159,10 +160,19 @@ Found look_up(Exec& x, const jobs::NativeJob& job, Contribution& p) noexcept {
   if (head.tag != raw(p.epoch) || head.chunk != raw(p.chunk)) return {};
   if (head.contributors != job.members) return {.contributors = head.contributors};
   std::uint64_t missing = 0;
-  if (job.stragglers.timeout != 0)
+  if (job.stragglers.timeout != 0 || job.racked != 0)
     missing = x.template rmw<MissingReg>(p.line, [](std::uint64_t& m) { return m; });
+  if (job.racked != 0 && missing != 0) return {.contributors = head.contributors, .local = true};
   read_sum(x, p.line, p.sum);
   return {.complete = true, .contributors = head.contributors, .missing = missing};
+}
+
+// What a discipline's own registers at the entry make of a decision.
+template <class Discipline, class Exec>
+[[gnu::always_inline]] inline Decision at_entry([[maybe_unused]] Exec& x, [[maybe_unused]] Discipline* own,
+                                                Decision d, [[maybe_unused]] const Contribution& p) noexcept {
+  if constexpr (requires { own->at_entry(x, d, p); }) return own->at_entry(x, d, p);
+  return d;
 }
 
 // Discipline: pool.h. Everything that needs no register (check, epoch, cookie, binding, bit, slot) was
@@ -194,7 +204,7 @@ template <class Discipline, class Exec>
   const Decision order =
       x.template rmw<HighReg>(raw(job.id), [&](High& high) { return Discipline::order(high, p, job); });
   if (order.op == Op::kNone) return refuse(order.drop);
-  if (job.world == 1) {  // fan-in 1: the packet is the sum, no entry
+  if (Discipline::kWhole && job.world == 1) {  // fan-in 1: the packet is the sum, no entry
     if (!p.verify && !payload_matches(x, p)) return {.drop = Drop::kBadSum};
     p.before = 0;
     return {.verdict = Verdict::kComplete};
@@ -202,13 +212,13 @@ template <class Discipline, class Exec>
   if (p.direct) return refuse(Drop::kDirect);
 
   Head head_before;
-  const Decision d = x.template rmw<HeadReg>(p.line, [&](Head& head) {
+  const Decision decided = x.template rmw<HeadReg>(p.line, [&](Head& head) {
     head_before = head;
     return Discipline::decide(head, p, job);
   });
-  if (d.op == Op::kNone && !d.entry_is_ours) return refuse(d.drop);
+  if (decided.op == Op::kNone && !decided.entry_is_ours) return refuse(decided.drop);
   const auto undo_head = [&](Head to) noexcept { x.template undo<HeadReg>(p.line, to); };
-  if constexpr (requires { own->at_entry(x, d.op, p); }) own->at_entry(x, d.op, p);
+  const Decision d = at_entry(x, own, decided, p);
 
   const jobs::Shape stored = x.template rmw<ShapeReg>(p.line, [&](jobs::Shape& shape) {
     if (d.op == Op::kWrite) shape = p.sum.shape;
@@ -237,7 +247,7 @@ template <class Discipline, class Exec>
     return {.verdict = Verdict::kAbsorb};
   }
   merge_numbers(x, d.op, p);
-  if (d.op == Op::kAddEmit) p.before = finish(x, job, p.chunk);
+  if (Discipline::kWhole && d.op == Op::kAddEmit) p.before = finish(x, job, p.chunk);
   if (d.occupancy != 0) state.occupancy += static_cast<std::uint32_t>(std::int32_t{d.occupancy});
   const kernels::Added out = x.values(d.op, p, false);
   if (out.overflow != 0) state.overflows += 1;

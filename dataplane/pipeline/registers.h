@@ -12,7 +12,7 @@
 
 namespace tally::pipeline {
 
-enum class IndexedBy : std::uint8_t { kJob, kRank, kLedgerRow, kPath, kEntry };
+enum class IndexedBy : std::uint8_t { kJob, kRank, kShardAbove, kLedgerRow, kPath, kEntry };
 
 // What each array has beside its name.
 template <class W, int Stage, IndexedBy Index>
@@ -111,6 +111,18 @@ struct MissingReg
   static constexpr std::string_view kName = "missing";
 };
 
+// Of racked jobs these two say whether a sum that is whole here has the job's result yet, and when it last left for
+// the parent: `missing` is then of racks, all of them until the result has come, and `claimed` the stamp of the sending.
+
+// Of racked jobs only: what this core has sent to a shard of the parent. Keyed by epoch, as `high`.
+struct SentAbove {
+  std::uint32_t epoch = 0;
+  std::uint32_t count = 0;
+};
+struct SentAboveReg : Register<SentAbove, 3, IndexedBy::kShardAbove> {
+  static constexpr std::string_view kName = "sent";
+};
+
 // Which of a job's chunks were finished on this core: the newest, and which of the 32 before it, `shards`
 // apart as the core's chunks are. Keyed by epoch, as `high`.
 struct Finished {
@@ -150,10 +162,12 @@ struct RegisterList {};
 
 using JobRegisters = RegisterList<HighReg, FinishedReg>;
 using RankRegisters = RegisterList<SequenceReg>;
+using ShardAboveRegisters = RegisterList<SentAboveReg>;
 using LedgerRegisters = RegisterList<LedgerReg>;
 using PoolRegisters = RegisterList<HeadReg, ShapeReg, ExponentReg, MarksReg, Sum1Reg, Sum2Reg>;
 using StragglerRegisters =
     RegisterList<HeadReg, ClaimedReg, MissingReg, ShapeReg, ExponentReg, MarksReg, Sum1Reg, Sum2Reg>;
+using RackRegisters = StragglerRegisters;
 using PathRegisters = RegisterList<PathReg>;
 using EntryRegisters = RegisterList<HeadReg, MissingReg, OwnerReg, ClaimedReg, ShapeReg, ExponentReg,
                                     MarksReg, Exponent1Reg, Sum1Reg, Sum2Reg, OperationReg>;

@@ -84,6 +84,76 @@ void write_partial(std::byte* datagram, const jobs::NativeJob& job, const Contri
   seal(datagram, h, kernels);
 }
 
+namespace {
+
+// What the parent hears is of the rack, as a member of its job.
+Header header_above(PacketType type, const jobs::NativeJob& job, const Contribution& p) noexcept {
+  Header h;
+  h.type = type;
+  h.priority = p.priority;
+  h.job = Be{raw(job.parent.job)};
+  h.rank = Be{std::uint16_t{job.parent.rack}};
+  h.epoch = Be{raw(job.epoch)};
+  h.chunk = Be{raw(p.chunk)};
+  h.cookie = Be{raw(job.parent.cookie)};
+  return h;
+}
+
+void put_sum(Header& h, const jobs::Sum& sum) noexcept {
+  h.flags = static_cast<std::uint8_t>(h.flags | jobs::flags_of(sum));
+  h.elements = Be{sum.shape.elements};
+  h.dtype = sum.shape.dtype;
+  h.exponent = sum.exponent;
+  h.sum1 = Be{sum.sum1};
+  h.sum2 = Be{sum.sum2};
+  h.total = Be{sum.shape.total};
+}
+
+}  // namespace
+
+void write_above(std::byte* datagram, const jobs::NativeJob& job, const Contribution& p,
+                 std::uint32_t sequence, std::uint8_t flags, const kernels::Kernels& kernels) noexcept {
+  Header h = header_above(PacketType::kContribute, job, p);
+  h.flags = flags;
+  h.slot = Be{sequence};
+  h.contributors = Be{std::uint64_t{1} << job.parent.rack};
+  put_sum(h, p.sum);
+  seal(datagram, h, kernels);
+}
+
+void write_query_above(std::byte* datagram, const jobs::NativeJob& job, const Contribution& p,
+                       const kernels::Kernels& kernels) noexcept {
+  const Header asked = header_at(datagram);
+  Header h = header_above(PacketType::kQuery, job, p);
+  h.flags = asked.flags;
+  h.slot = Be{raw(jobs::slot_at(job.parent, p.chunk))};
+  h.dtype = asked.dtype;
+  h.contributors = asked.contributors;
+  h.total = asked.total;
+  seal(datagram, h, kernels);
+}
+
+void write_query_below(std::byte* datagram, const jobs::NativeJob& job, const Contribution& p,
+                       std::uint32_t rack, Rank peer, const kernels::Kernels& kernels) noexcept {
+  Header h = header_at(datagram);
+  h.job = Be{raw(job.id)};
+  h.rank = Be{static_cast<std::uint16_t>(kRackRankBase + rack)};
+  h.slot = Be{raw(p.slot)};
+  h.contributors = Be{bit_of(peer)};
+  h.cookie = Be{raw(job.result_cookie)};
+  seal(datagram, h, kernels);
+}
+
+void write_answer_above(std::byte* datagram, const jobs::NativeJob& job, const Contribution& p,
+                        std::uint32_t rack, const kernels::Kernels& kernels) noexcept {
+  Header h = header_above(PacketType::kAnswer, job, p);
+  h.flags = header_at(datagram).flags;
+  h.slot = Be{rack};
+  h.contributors = Be{job.parent.members};
+  put_sum(h, p.sum);
+  seal(datagram, h, kernels);
+}
+
 void write_nack(std::span<std::byte, kHeaderBytes> out, const Nack& nack, std::uint8_t shard,
                 const kernels::Kernels& kernels) noexcept {
   Header h;

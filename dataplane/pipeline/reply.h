@@ -38,6 +38,20 @@ void write_query(std::byte* datagram, const jobs::NativeJob& job, const Contribu
 void write_partial(std::byte* datagram, const jobs::NativeJob& job, const Contribution& p,
                    const kernels::Kernels& kernels) noexcept;
 
+// Of racked jobs. The CONTRIBUTE of the rack's sum, which p holds, to the parent; the values behind the header are in
+// place. sequence: of the rack at the parent's shard.
+void write_above(std::byte* datagram, const jobs::NativeJob& job, const Contribution& p,
+                 std::uint32_t sequence, std::uint8_t flags, const kernels::Kernels& kernels) noexcept;
+// A QUERY of p's sender for another rack, which the box asks in its rack's place.
+void write_query_above(std::byte* datagram, const jobs::NativeJob& job, const Contribution& p,
+                       const kernels::Kernels& kernels) noexcept;
+// The parent's QUERY, of `rack`, to rank `peer` of ours.
+void write_query_below(std::byte* datagram, const jobs::NativeJob& job, const Contribution& p,
+                       std::uint32_t rack, Rank peer, const kernels::Kernels& kernels) noexcept;
+// The ANSWER to a QUERY of `rack`, of the result that p holds.
+void write_answer_above(std::byte* datagram, const jobs::NativeJob& job, const Contribution& p,
+                        std::uint32_t rack, const kernels::Kernels& kernels) noexcept;
+
 // A QUERY or any other header whose cookie and check change on its way through the box, and which may get
 // flags there.
 void relay_header(std::byte* datagram, Cookie cookie, const kernels::Kernels& kernels,

@@ -40,6 +40,7 @@ class Staged {
         paths_(region.size() * jobs::kPathsPerLine),
         rows_(kMaxJobs + 1),
         ranks_((kMaxJobs + 1) * kMaxRanks),
+        above_((kMaxJobs + 1) * kMaxShards),
         values_(region.size() * kValuesPerLine),
         value_pass_(kMaxElements) {}
 
@@ -102,6 +103,8 @@ class Staged {
       return rows_;
     } else if constexpr (R::kIndex == IndexedBy::kRank) {
       return ranks_;
+    } else if constexpr (R::kIndex == IndexedBy::kShardAbove) {
+      return above_;
     } else if constexpr (R::kIndex == IndexedBy::kPath) {
       return paths_;
     } else if constexpr (R::kIndex == IndexedBy::kLedgerRow) {
@@ -115,6 +118,7 @@ class Staged {
   RegisterArrays<PathRegisters> paths_;
   RegisterArrays<JobRegisters> rows_;
   RegisterArrays<RankRegisters> ranks_;
+  RegisterArrays<ShardAboveRegisters> above_;
   std::vector<std::int32_t> values_;
   std::vector<std::uint64_t> value_pass_;
   std::uint64_t pass_ = 0;

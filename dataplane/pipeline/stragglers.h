@@ -33,15 +33,16 @@ struct StragglerPool : Pool {
 
   // Between head and shape.
   template <class Exec>
-  void at_entry(Exec& x, Op op, const Contribution& p) noexcept {
+  Decision at_entry(Exec& x, Decision d, const Contribution& p) noexcept {
     x.template rmw<ClaimedReg>(p.line, [&](std::uint32_t& claimed) {
-      if (op == Op::kWrite) claimed = now;
+      if (d.op == Op::kWrite) claimed = now;
       return claimed;
     });
     missing = x.template rmw<MissingReg>(p.line, [&](std::uint64_t& ranks) {
-      if (op == Op::kWrite) ranks = 0;
+      if (d.op == Op::kWrite) ranks = 0;
       return ranks;
     });
+    return d;
   }
 
   // Control's judgement of a filling entry: has it waited long enough, and is it the job's to give away? A

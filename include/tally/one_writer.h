@@ -23,7 +23,7 @@ class OneWriter {
   [[nodiscard]] T get() const noexcept { return value_.load(std::memory_order_relaxed); }
   operator T() const noexcept { return get(); }  // NOLINT(google-explicit-constructor): a word
 
-  OneWriter& operator+=(T n) noexcept { return *this = static_cast<T>(get() + n); }
+  [[gnu::always_inline]] OneWriter& operator+=(T n) noexcept { return *this = static_cast<T>(get() + n); }
   OneWriter& operator++() noexcept { return *this += 1; }
   OneWriter& operator--() noexcept { return *this = static_cast<T>(get() - 1); }
 
