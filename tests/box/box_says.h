@@ -92,8 +92,8 @@ namespace tally {
   return text;
 }
 
-// JOINED. job: the job's key. missing: bitmap of ranks, while forming. text: of a refusal; of a job of racks that runs it
-// is what the epoch says of them.
+// JOINED. job: the job's key. missing: bitmap of ranks, while forming. text: of a refusal; in a job of racks it is what
+// the epoch says of them.
 [[nodiscard]] inline std::vector<std::byte> box_joined(const engine::Membership& epoch, JoinStatus status,
                                                        std::uint64_t nonce, const auth::Key& job,
                                                        std::uint64_t missing = 0,
@@ -116,7 +116,7 @@ namespace tally {
   said.discipline = epoch.discipline;
   said.results = epoch.results;
   said.shards = static_cast<std::uint8_t>(epoch.shards);
-  const bool racks = epoch.has_racks() && status == JoinStatus::kRunning;
+  const bool racks = epoch.has_racks() && status != JoinStatus::kRefused;
   const std::vector<std::byte> of_racks = racks ? racks_text(epoch.place) : std::vector<std::byte>{};
   if (racks) text = of_racks;
   said.text_bytes = Be{static_cast<std::uint16_t>(text.size())};
@@ -129,8 +129,8 @@ namespace tally {
   } else {
     header.priority = epoch.max_priority;
     if (epoch.stragglers) header.flags = kFlagIncomplete;
-    if (racks) header.flags |= kFlagRacks;
   }
+  if (racks) header.flags |= kFlagRacks;
   return box_says(header, payload, job);
 }
 

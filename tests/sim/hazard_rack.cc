@@ -64,6 +64,32 @@ void spread_over_boxes(Scenario& s, const RackOptions& o) {
   for (ServerOptions& server : s.servers) server.boxes = boxes;
 }
 
+// Each rack a box of its own, behind which its workers are, and box 0 above them.
+void put_into_racks(Scenario& s, const RackOptions& o) {
+  members::NativeConfig& parents = s.box.jobs.at(0);
+  parents.racks.emplace();
+  parents.racks->workers = o.racks;
+  parents.workers = parents.racks->ranks_here();
+  s.racks = o.racks.size();
+  for (std::size_t i = 0, number = 0; i < s.racks; ++i) {
+    SwitchOptions box = s.box;
+    box.self = test_box(static_cast<std::uint8_t>(i + 1));
+    members::NativeConfig& job = box.jobs.at(0);
+    job.racks->rack = static_cast<std::uint8_t>(i);
+    job.racks->parent = mapped(s.box.self.ipv4);
+    job.workers = job.racks->ranks_here();
+    for (std::uint8_t r = 0; r < o.racks[i]; ++r, ++number) {
+      WorkerOptions& worker = s.workers.at(number);
+      worker.boxes = {box.self};
+      worker.binding.address = mapped({10, static_cast<std::uint8_t>(i + 1), 0, static_cast<std::uint8_t>(r + 1)});
+      worker.binding.mac = {2, 6, 0, 0, static_cast<std::uint8_t>(i), r};
+      box.ports.push_back(worker.binding.port);
+    }
+    box.ports.push_back(PortIndex{static_cast<std::uint16_t>(s.workers.size() + i)});
+    s.others.push_back(std::move(box));
+  }
+}
+
 Scenario scenario_for(const RackOptions& o) {
   Scenario s;
   s.seed = 1;
@@ -108,6 +134,7 @@ Scenario scenario_for(const RackOptions& o) {
   for (std::uint8_t i = 0; i < o.servers; ++i)
     s.servers.push_back(server_options(o, s.workers.size() + i, i));
   if (o.boxes > 1) spread_over_boxes(s, o);
+  if (!o.racks.empty()) put_into_racks(s, o);
   return s;
 }
 
@@ -180,6 +207,12 @@ bool HazardRack::enlisted(std::uint16_t job) {
       if (!engine.guest(box).running()) return false;
   }
   return true;
+}
+
+std::size_t HazardRack::rack_of(std::uint16_t rank) const noexcept {
+  std::size_t rack = 0;
+  for (std::uint32_t end = options_.racks[0]; rank >= end; end += options_.racks[rack]) ++rack;
+  return rack;
 }
 
 void HazardRack::cut(std::size_t link) {
@@ -267,7 +300,7 @@ bool HazardRack::done(std::uint16_t rank, std::size_t number, std::uint16_t job)
 }
 
 bool HazardRack::done(std::size_t number, std::uint16_t job) {
-  for (std::uint16_t r = 0; r < options_.world; ++r) {
+  for (std::uint16_t r = options_.world; r-- > 0;) {  // the last is the last to be so
     if (!done(r, number, job)) return false;
   }
   return true;
@@ -294,18 +327,27 @@ const std::vector<float>& HazardRack::floats(std::uint16_t rank, std::size_t num
 
 void HazardRack::expect_exact(std::size_t number, std::uint16_t job, TimeNs patience) {
   until([&] { return done(number, job); }, patience);
-  for (std::uint16_t r = 0; r < options_.world; ++r) expect_exact_at(r, number, job);
+  const std::vector<std::int32_t> wanted = sums_of(number, job);
+  for (std::uint16_t r = 0; r < options_.world; ++r) expect_sums_at(r, number, job, wanted);
 }
 
 void HazardRack::expect_exact_at(std::uint16_t rank, std::size_t number, std::uint16_t job) {
-  ASSERT_TRUE(done(rank, number, job)) << "reduction " << number << " of " << worker(rank, job).describe();
+  expect_sums_at(rank, number, job, sums_of(number, job));
+}
+
+std::vector<std::int32_t> HazardRack::sums_of(std::size_t number, std::uint16_t job) {
   const Reduction& parts = reduction(number, job);
   std::vector<std::uint32_t> sums(parts.front().ints.size());
   for (const Part& part : parts) {
     for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += static_cast<std::uint32_t>(part.ints.at(i));
   }
-  const std::vector<std::int32_t> wanted(sums.begin(), sums.end());
-  EXPECT_EQ(parts.at(rank).int_sums, wanted) << "reduction " << number << " at rank " << rank;
+  return {sums.begin(), sums.end()};
+}
+
+void HazardRack::expect_sums_at(std::uint16_t rank, std::size_t number, std::uint16_t job,
+                                const std::vector<std::int32_t>& wanted) {
+  ASSERT_TRUE(done(rank, number, job)) << "reduction " << number << " of " << worker(rank, job).describe();
+  EXPECT_EQ(reduction(number, job).at(rank).int_sums, wanted) << "reduction " << number << " at rank " << rank;
 }
 
 void HazardRack::expect_named_at(std::uint16_t rank, std::size_t number, std::uint16_t job) {

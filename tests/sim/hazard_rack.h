@@ -54,6 +54,9 @@ struct RackOptions {
   // external servers.
   std::uint8_t boxes = 1;
   members::PlanSource plans = members::even_plan;
+  // Not empty: the one job is one of two levels, with so many workers in each rack, `world` all together. Box 0 is the
+  // parent, box 1 + i that of rack i.
+  std::vector<std::uint8_t> racks;
   std::vector<Rank> rivals;  // second processes for ranks of job 0, on the links behind all workers
 };
 
@@ -162,6 +165,21 @@ class HazardRack {
                                     std::uint16_t job = 0) const noexcept {
     return sim_->link(link(rank, job), box);
   }
+  // Of a job of racks: a worker's to its rack's box, and that of the box to the parent, which is "up".
+  [[nodiscard]] std::size_t link_in_rack(std::uint16_t rank) const noexcept {
+    return link_to(1 + rack_of(rank), rank);
+  }
+  [[nodiscard]] std::size_t link_to_parent(std::size_t rack) const noexcept {
+    return sim_->link(sim_->uplink(rack), 0);
+  }
+  [[nodiscard]] std::size_t rack_of(std::uint16_t rank) const noexcept;
+  // Of rack i's box: sums of the rack that it sent to its parent, and how often some went again.
+  [[nodiscard]] pipeline::SlotCounters of_rack(std::size_t i) {
+    return box(1 + i).shared_counters(box(1 + i).jobs().at(0));
+  }
+  [[nodiscard]] std::uint64_t drops_of_rack(std::size_t i, Drop why) {
+    return box(1 + i).counters(box(1 + i).jobs().at(0)).of(why);
+  }
   // All ranks and servers are enlisted at all boxes of the plan.
   [[nodiscard]] bool enlisted(std::uint16_t job = 0);
   // In the plan of job 0, as its home says; and whether members lost it.
@@ -216,6 +234,9 @@ class HazardRack {
   };
   using Reduction = std::vector<Part>;
 
+  [[nodiscard]] std::vector<std::int32_t> sums_of(std::size_t number, std::uint16_t job);
+  void expect_sums_at(std::uint16_t rank, std::size_t number, std::uint16_t job,
+                      const std::vector<std::int32_t>& wanted);
   Reduction& reduction(std::size_t number, std::uint16_t job);
   void submit_ints(std::uint16_t rank, std::size_t number, std::vector<std::int32_t> values,
                    std::uint16_t job);

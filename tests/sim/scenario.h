@@ -55,6 +55,8 @@ struct Scenario {
   std::uint64_t seed = 0;
   SwitchOptions box;
   std::vector<SwitchOptions> others;  // boxes behind it, of jobs over several
+  std::size_t racks = 0;  // of the others, the first ones: boxes of racks, whose parent `box` is; their links to it are
+                          // those of endpoints behind all others
   LinkOptions link;
   Faults faults;
   std::vector<std::pair<std::size_t, Faults>> link_faults;  // links with faults of their own
@@ -70,6 +72,8 @@ struct Scenario {
 [[nodiscard]] Scenario scenario_of(std::uint64_t seed);
 // Of jobs that 2 to 8 boxes sum together.
 [[nodiscard]] Scenario boxes_scenario_of(std::uint64_t seed);
+// Of jobs of racks, whose boxes have a parent.
+[[nodiscard]] Scenario racks_scenario_of(std::uint64_t seed);
 [[nodiscard]] std::string describe(const Scenario& scenario);
 
 }  // namespace tally::sim

@@ -1,4 +1,4 @@
-// Reruns seeds of the simulator: tally_sim_run --seed N | --seeds FIRST:COUNT [--boxes] [--verbose] [--trace]
+// Reruns seeds of the simulator: tally_sim_run --seed N | --seeds FIRST:COUNT [--boxes | --racks] [--verbose] [--trace]
 // Exit codes: 0 all invariants held, 1 some seed failed (its command is printed), 2 usage.
 
 #include <charconv>
@@ -19,7 +19,8 @@ std::optional<std::uint64_t> number(std::string_view text) {
 }
 
 int usage() {
-  std::fputs("usage: tally_sim_run --seed N | --seeds FIRST:COUNT [--boxes] [--verbose] [--trace]\n", stderr);
+  std::fputs("usage: tally_sim_run --seed N | --seeds FIRST:COUNT [--boxes | --racks] [--verbose] [--trace]\n",
+             stderr);
   return 2;
 }
 
@@ -45,13 +46,14 @@ void trace(tally::sim::Simulation& simulation) {
 }
 
 struct How {
-  bool boxes = false;  // jobs over several
+  tally::sim::Scenario (*scenario_of)(std::uint64_t seed) = tally::sim::scenario_of;
+  const char* option = "";
   bool verbose = false;
   bool traced = false;
 };
 
 void run_one(std::uint64_t seed, const How& how, Totals& totals) {
-  const auto scenario = how.boxes ? tally::sim::boxes_scenario_of(seed) : tally::sim::scenario_of(seed);
+  const auto scenario = how.scenario_of(seed);
   if (how.verbose) std::printf("seed %lu: %s\n", seed, describe(scenario).c_str());
   tally::sim::Simulation simulation(scenario);
   if (how.traced) trace(simulation);
@@ -79,7 +81,7 @@ void run_one(std::uint64_t seed, const How& how, Totals& totals) {
   ++totals.bad_seeds;
   std::printf("seed %lu FAILED: %s\n", seed, describe(scenario).c_str());
   for (const auto& what : report.broken) std::printf("  %s\n", what.c_str());
-  std::printf("  again: tally_sim_run%s --seed %lu --verbose\n", how.boxes ? " --boxes" : "", seed);
+  std::printf("  again: tally_sim_run%s --seed %lu --verbose\n", how.option, seed);
   std::fflush(stdout);
 }
 
@@ -97,7 +99,11 @@ int main(int argc, char** argv) {
     } else if (arg == "--trace") {
       how.traced = true;
     } else if (arg == "--boxes") {
-      how.boxes = true;
+      how.scenario_of = tally::sim::boxes_scenario_of;
+      how.option = " --boxes";
+    } else if (arg == "--racks") {
+      how.scenario_of = tally::sim::racks_scenario_of;
+      how.option = " --racks";
     } else if (arg == "--seed") {
       first = number(value);
       count = 1;

@@ -38,7 +38,9 @@ Simulation::Simulation(Scenario scenario)
   for (const auto& [link, faults] : scenario_.link_faults) network_.set_faults(link, faults);
   network_.connect(
       [this](std::size_t link, const Bytes& frame, bool vouched) { arrive_at_box(link, frame, vouched); },
-      [this](std::size_t link, const Bytes& frame, bool) { arrive_at_endpoint(link % endpoints(), frame); });
+      [this](std::size_t link, const Bytes& frame, bool vouched) {
+        arrive_at_endpoint(link % endpoints(), frame, vouched);
+      });
   add_box(scenario_.box);
   for (const SwitchOptions& box : scenario_.others) add_box(box);
   const auto send = [this](std::size_t index, Bytes frame) { return to_box(index, std::move(frame)); };
@@ -58,10 +60,18 @@ void Simulation::add_box(const SwitchOptions& options) {
   const std::size_t box = boxes_.size();
   boxes_.push_back(std::make_unique<SwitchNode>(
       schedule_, mix64(scenario_.seed + 3 + 0x1000 * box), options,
-      [this, box](const jobs::Binding& to, Bytes frame) {
-        if (raw(to.port) < endpoints()) network_.to_worker(link(raw(to.port), box), std::move(frame));
-      },
+      [this, box](const jobs::Binding& to, Bytes frame) { leave_box(box, to, std::move(frame)); },
       [this](std::string what) { alarm(std::move(what)); }));
+}
+
+// A rack's box is an endpoint of its parent.
+void Simulation::leave_box(std::size_t box, const jobs::Binding& to, Bytes frame) {
+  const std::size_t endpoint = raw(to.port);
+  if (box != 0 && box <= scenario_.racks && endpoint == uplink(box - 1)) {
+    network_.to_box(link(endpoint, 0), std::move(frame));
+  } else if (endpoint < endpoints()) {
+    network_.to_worker(link(endpoint, box), std::move(frame));
+  }
 }
 
 // By its address. What is for nobody is lost.
@@ -74,17 +84,25 @@ TimeNs Simulation::to_box(std::size_t endpoint, Bytes frame) {
 }
 
 void Simulation::arrive_at_box(std::size_t link, const Bytes& frame, bool vouched) {
-  const std::size_t box = link / endpoints();
-  const std::uint64_t before = obeyed(box);
-  boxes_[box]->receive(frame, PortIndex{static_cast<std::uint16_t>(link % endpoints())}, vouched);
-  if (obeyed(box) > before && !asks_its_way(*boxes_[box], frame) && !network_.obey(link, frame))
-    alarm("control obeyed a packet that was not sent so, or obeyed it twice: type " +
-          std::to_string(static_cast<int>(header_of(std::span{frame}.subspan(kOuterBytes)).type)));
+  arrive_at(link / endpoints(), link % endpoints(), frame, vouched);
 }
 
-void Simulation::arrive_at_endpoint(std::size_t endpoint, const Bytes& frame) {
+// What bears the parent's name is obeyed if the parent said it, wherever a copy of it comes from.
+void Simulation::arrive_at(std::size_t box, std::size_t endpoint, const Bytes& frame, bool vouched) {
+  const std::uint64_t before = obeyed(box);
+  boxes_[box]->receive(frame, PortIndex{static_cast<std::uint16_t>(endpoint)}, vouched);
+  if (obeyed(box) == before || asks_its_way(*boxes_[box], frame)) return;
+  const Header h = header_of(std::span{frame}.subspan(kOuterBytes));
+  const bool of_parent = box != 0 && box <= scenario_.racks && h.rank_id() == kSwitchRank;
+  if (!network_.obey(of_parent ? link(uplink(box - 1), 0) : link(endpoint, box), !of_parent, frame))
+    alarm("control obeyed a packet that was not sent so, or obeyed it twice: type " +
+          std::to_string(static_cast<int>(h.type)));
+}
+
+void Simulation::arrive_at_endpoint(std::size_t endpoint, const Bytes& frame, bool vouched) {
   if (endpoint < workers_.size()) return workers_[endpoint]->receive(frame);
-  servers_[endpoint - workers_.size()]->receive(frame);
+  if (endpoint < uplink(0)) return servers_[endpoint - workers_.size()]->receive(frame);
+  arrive_at(1 + endpoint - uplink(0), endpoint, frame, vouched);
 }
 
 void Simulation::alarm(std::string what) {
@@ -145,25 +163,15 @@ void Simulation::strike(const PlannedBlow& blow) {
     server.crash();
     return schedule_.at(until, [&server] { server.start(); });
   }
-  WorkerNode& worker = *workers_[blow.worker];
   epochs_changed_ |= blow.what != Blow::kPauseWorker || blow.lasts > members::kMinLease;
+  if (strike_link(blow)) return;
+  WorkerNode& worker = *workers_[blow.worker];
   switch (blow.what) {
     case Blow::kPauseWorker:
       worker.pause(until);
       break;
     case Blow::kCrashWorker:
       crash(worker, until);
-      break;
-    case Blow::kCutUp:
-    case Blow::kCutDown:
-      network_.cut(link(blow.worker, blow.box), blow.what == Blow::kCutUp, until);
-      break;
-    case Blow::kReplayControl:
-      network_.replay_control(link(blow.worker, blow.box), true, blow.lasts);
-      break;
-    case Blow::kReplayConversation:
-      network_.replay_control(link(blow.worker, blow.box), true, blow.lasts);
-      network_.replay_control(link(blow.worker, blow.box), false, blow.lasts);
       break;
     case Blow::kAbortByWorker:
       if (worker.alive() && !worker.closed()) {
@@ -174,6 +182,38 @@ void Simulation::strike(const PlannedBlow& blow) {
     default:
       strike_box(blow);
   }
+}
+
+// Of any endpoint: a rack's box is one, too.
+bool Simulation::strike_link(const PlannedBlow& blow) {
+  const std::size_t at = link(blow.worker, blow.box);
+  switch (blow.what) {
+    case Blow::kCutUp:
+    case Blow::kCutDown:
+      network_.cut(at, blow.what == Blow::kCutUp, schedule_.now() + blow.lasts);
+      return true;
+    case Blow::kReplayControl:
+    case Blow::kReplayConversation:
+      network_.replay_control(at, true, blow.lasts);
+      if (blow.what == Blow::kReplayConversation) network_.replay_control(at, false, blow.lasts);
+      return true;
+    default:
+      return false;
+  }
+}
+
+void Simulation::cut_off(const PlannedBlow& blow) {
+  const TimeNs until = schedule_.now() + blow.lasts;
+  const bool in = blow.what != Blow::kMuteBox;
+  const bool out = blow.what != Blow::kDeafenBox;
+  for (std::size_t i = 0; i < endpoints(); ++i) {
+    if (in) network_.cut(link(i, blow.box), true, until);
+    if (out) network_.cut(link(i, blow.box), false, until);
+  }
+  if (blow.box == 0 || blow.box > scenario_.racks) return;
+  const std::size_t to_parent = link(uplink(blow.box - 1), 0);
+  if (out) network_.cut(to_parent, true, until);
+  if (in) network_.cut(to_parent, false, until);
 }
 
 void Simulation::strike_box(const PlannedBlow& blow) {
@@ -214,10 +254,7 @@ void Simulation::strike_box(const PlannedBlow& blow) {
     case Blow::kCutBoxOff:
     case Blow::kDeafenBox:
     case Blow::kMuteBox:
-      for (std::size_t i = 0; i < endpoints(); ++i) {
-        if (blow.what != Blow::kMuteBox) network_.cut(link(i, blow.box), true, until);
-        if (blow.what != Blow::kDeafenBox) network_.cut(link(i, blow.box), false, until);
-      }
+      cut_off(blow);
       break;
     default:
       break;  // strike() has done it

@@ -64,6 +64,10 @@ class Simulation {
   [[nodiscard]] std::size_t link(std::size_t endpoint, std::size_t box) const noexcept {
     return box * endpoints() + endpoint;
   }
+  // The endpoint that a rack's box is to its parent, box 0.
+  [[nodiscard]] std::size_t uplink(std::size_t rack) const noexcept {
+    return scenario_.workers.size() + scenario_.servers.size() + rack;
+  }
   [[nodiscard]] WorkerNode& worker(std::size_t i) noexcept { return *workers_[i]; }
   [[nodiscard]] ServerNode& server(std::size_t i) noexcept { return *servers_[i]; }
   [[nodiscard]] const std::vector<std::string>& broken() const noexcept { return broken_; }
@@ -73,14 +77,18 @@ class Simulation {
  private:
   bool step(TimeNs until);
   [[nodiscard]] std::size_t endpoints() const noexcept {
-    return scenario_.workers.size() + scenario_.servers.size();
+    return uplink(scenario_.racks);
   }
   void add_box(const SwitchOptions& options);
+  void leave_box(std::size_t box, const jobs::Binding& to, Bytes frame);
   TimeNs to_box(std::size_t endpoint, Bytes frame);
   void arrive_at_box(std::size_t link, const Bytes& frame, bool vouched);
-  void arrive_at_endpoint(std::size_t endpoint, const Bytes& frame);
+  void arrive_at(std::size_t box, std::size_t endpoint, const Bytes& frame, bool vouched);
+  void arrive_at_endpoint(std::size_t endpoint, const Bytes& frame, bool vouched);
   [[nodiscard]] std::uint64_t obeyed(std::size_t box) const;
   void strike_box(const PlannedBlow& blow);
+  [[nodiscard]] bool strike_link(const PlannedBlow& blow);
+  void cut_off(const PlannedBlow& blow);
   void crash(WorkerNode& worker, TimeNs until);
   void upset_links(const PlannedBlow& blow);
   void make_up();

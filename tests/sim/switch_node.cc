@@ -17,6 +17,8 @@ constexpr std::size_t kUdpOffset = 34;  // Ethernet and IPv4 in front
 
 constexpr std::size_t kQueue = 1024;  // frames that wait for a box that stands still
 
+constexpr std::uint64_t kCalendar = 1'700'000'000 * kSecond;  // time goes on while a box is away
+
 constexpr TimeNs kRebalanceEvery = 50 * kMillisecond;  // as the daemon does
 
 // Where steering would put the frame: the shard its UDP destination port names.
@@ -68,7 +70,8 @@ void SwitchNode::start_control() {
                                            .slot_lines = options_.slot_lines,
                                            .shared_entries = options_.shared_entries,
                                            .shared_elements = options_.shared_elements,
-                                           .plans = options_.plans};
+                                           .plans = options_.plans,
+                                           .calendar = kCalendar};
   auto words = [rng = std::make_shared<Rng>(rng_.next())] { return rng->next(); };
   membership_ = std::make_unique<members::MembershipEngine>(options, words);
   membership_->listen([this](JobId id, Rank rank) {
@@ -223,8 +226,7 @@ void SwitchNode::service() {
   membership_->tick(now);
   publish();
   Bytes out(members::kMaxMembershipBytes);
-  while (const auto outgoing = membership_->next(out))
-    send_to(outgoing->to, std::span{out}.first(outgoing->bytes), kBasePort);
+  while (const auto outgoing = membership_->next(out)) post(*outgoing, std::span{out}.first(outgoing->bytes));
   const TimeNs deadline = membership_->deadline();
   if (deadline < next_service_) {
     next_service_ = deadline;
@@ -233,6 +235,16 @@ void SwitchNode::service() {
       next_service_ = kNever;
       service();
     });
+  }
+}
+
+void SwitchNode::post(const members::Outgoing& outgoing, std::span<const std::byte> datagram) {
+  if (!outgoing.everywhere) return send_to(outgoing.to, datagram, kBasePort);
+  jobs::Binding to = outgoing.to;
+  to.mac = kBroadcastMac;
+  for (const PortIndex port : options_.ports) {
+    to.port = port;
+    send_to(to, datagram, kBasePort);
   }
 }
 

@@ -34,6 +34,7 @@ struct SwitchOptions {
   bool staged = false;
   std::vector<members::NativeConfig> jobs;
   members::PlanSource plans = members::even_plan;  // of jobs over several boxes
+  std::vector<PortIndex> ports{};                  // of a rack's box: all it has, behind one of which its parent is
 };
 
 class SwitchNode {
@@ -95,6 +96,9 @@ class SwitchNode {
   void run(std::size_t core, Bytes& buffer, std::uint32_t length, PortIndex port, bool vouched);
   void send_nack(std::size_t core, const pipeline::Frame& frame);
   void reply(const pipeline::Outcome& outcome, const pipeline::Frame& frame);
+  void send_reject(const pipeline::Outcome& outcome, const pipeline::Frame& frame);
+  void send_to_parent(const jobs::NativeJob& job, std::span<const std::byte> datagram);
+  void post(const members::Outgoing& outgoing, std::span<const std::byte> datagram);
   void send_to(const jobs::Binding& to, std::span<const std::byte> datagram, std::uint16_t source_port);
   void drain_events(AnyPipeline& pipeline);
   void publish();

@@ -78,6 +78,11 @@ void SwitchNode::reply(const pipeline::Outcome& out, const pipeline::Frame& fram
   if (out.verdict == Verdict::kPunt) {
     membership_->receive(datagram, pipeline::open_frame(frame, options_.self).source, schedule_.now());
   }
+  if (out.server == pipeline::kToParent) {
+    send_to_parent(out.native(), datagram);
+    if (out.reject) send_reject(out, frame);
+    return;
+  }
   if (out.server != pipeline::kNoServer) {
     const jobs::Binding& server = out.native().server_ranks.at(out.server).binding;
     const auto port =
@@ -92,13 +97,25 @@ void SwitchNode::reply(const pipeline::Outcome& out, const pipeline::Frame& fram
         send_to(out.job->ranks[r].binding, datagram, kBasePort);
     }
   }
-  if (out.reject) {
-    std::array<std::byte, kHeaderBytes> reject{};
-    const Cookie cookie = out.reject_reason == RejectReason::kWaiting ? out.job->result_cookie : Cookie{0};
-    pipeline::write_reject(reject, header_of({out.payload, kHeaderBytes}), out.reject_reason, cookie,
-                           out.reject_contributors, kernels::best_kernels());
-    send_to(pipeline::open_frame(frame, options_.self).source, reject, kBasePort);
-  }
+  if (out.reject) send_reject(out, frame);
+}
+
+// Of a packet that went on to the parent the header is another by now.
+void SwitchNode::send_reject(const pipeline::Outcome& out, const pipeline::Frame& frame) {
+  std::array<std::byte, kHeaderBytes> reject{};
+  const Cookie cookie = out.reject_reason == RejectReason::kWaiting ? out.job->result_cookie : Cookie{0};
+  Header refused = header_of({out.payload, kHeaderBytes});
+  if (out.server == pipeline::kToParent) refused.job = Be{raw(out.job->id)};
+  pipeline::write_reject(reject, refused, out.reject_reason, cookie, out.reject_contributors,
+                         kernels::best_kernels());
+  send_to(pipeline::open_frame(frame, options_.self).source, reject, kBasePort);
+}
+
+void SwitchNode::send_to_parent(const jobs::NativeJob& job, std::span<const std::byte> datagram) {
+  jobs::Binding to = job.parent.binding;
+  to.udp_port =
+      static_cast<std::uint16_t>(kBasePort + jobs::shard_at(job.parent, header_of(datagram).chunk_id()));
+  send_to(to, datagram, kBasePort);
 }
 
 void SwitchNode::drain_events(AnyPipeline& pipeline) {

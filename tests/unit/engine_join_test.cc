@@ -326,7 +326,7 @@ TEST(Options, AreValidated) {
   EXPECT_TRUE(refused([](engine::EngineOptions& o) { o.job.assign(65, 'x'); }));
   EXPECT_TRUE(refused([](engine::EngineOptions& o) { o.token.assign(65, 'x'); }));
   EXPECT_TRUE(refused([](engine::EngineOptions& o) { o.world = 0; }));
-  EXPECT_TRUE(refused([](engine::EngineOptions& o) { o.world = 65; }));
+  EXPECT_TRUE(refused([](engine::EngineOptions& o) { o.world = 4097; }));
   EXPECT_TRUE(refused([](engine::EngineOptions& o) { o.rank = Rank{2}; }));
   EXPECT_TRUE(refused([](engine::EngineOptions& o) { o.elements = 0; }));
   EXPECT_TRUE(refused([](engine::EngineOptions& o) { o.elements = 17; }));
