@@ -1,6 +1,7 @@
 #include "members_racks_support.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "tally/mix64.h"
@@ -124,7 +125,12 @@ std::vector<Sent> Racks::run() {
       }
     }
   }
-  for (RackWorker& w : all) w.hear(to_workers);
+  std::map<Ipv6, std::vector<Sent>> by_address;
+  for (const Sent& s : to_workers) by_address[s.to.address].push_back(s);
+  for (RackWorker& w : all) {
+    const auto mine = by_address.find(w.binding.address);
+    if (mine != by_address.end()) w.hear(mine->second);
+  }
   return to_workers;
 }
 
@@ -142,6 +148,7 @@ std::size_t Racks::running() const {
 bool Racks::form() {
   for (RackWorker& w : all)
     if (!w.runs()) say(w, w.join());
+  wait(200 * kMillisecond);  // of two JOINs of a rack
   return running() == all.size();
 }
 
