@@ -71,7 +71,7 @@ TEST_F(ConfigRacks, TheOrderOfTheKeysIsNothing) {
 
 TEST_F(ConfigRacks, TheDumpReadsBackAsTheSame) {
   const config::Config config = load(kRack);
-  const std::string dump = config::dump_yaml(config);
+  const std::string dump = config::dump_config(config);
   EXPECT_THAT(dump, HasSubstr("racks: [8, 8, 4]"));
   EXPECT_THAT(dump, HasSubstr("parent: 10.0.9.1"));
   EXPECT_EQ(load(dump).jobs, config.jobs);
@@ -79,7 +79,7 @@ TEST_F(ConfigRacks, TheDumpReadsBackAsTheSame) {
 
 TEST_F(ConfigRacks, AJobThatIsChangedByOneKeyKeepsItsRacks) {
   const config::Config config = load(kRack);
-  const YamlNode keys = config::node_of(job(config, 0));
+  const config::YamlNode keys = config::node_of(job(config, 0));
   for (const auto& entry : keys.entries) EXPECT_NE(entry.key, "workers");
 }
 
