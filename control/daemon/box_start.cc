@@ -91,7 +91,9 @@ StartedBox::~StartedBox() {
 }
 
 Result<members::MembershipEngine> start_members(const config::Config& config) {
-  members::MembershipEngine engine(config::member_options(config), random::word);
+  members::MembershipOptions options = config::member_options(config);
+  options.calendar = unix_now() - steady_now();
+  members::MembershipEngine engine(options, random::word);
   for (const config::JobConfig& job : config.jobs) {
     if (auto id = engine.declare(job); !id) return tl::unexpected<Error>(std::move(id.error()));
   }
