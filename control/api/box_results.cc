@@ -171,6 +171,8 @@ Json health(const Snapshot& box) {
   for (const std::string& text : box.dormant) add("box", box.instance, text);
   for (const JobCounts& job : box.jobs) {
     if (!job.declared) continue;
+    if (std::string parent = parent_text(job.status, box.now); !parent.empty())
+      add("job", job.status.name, std::move(parent));
     const std::string late = late_text(job, progress_of(job, box.now));
     if (job.status.phase == members::JobPhase::kAborted)
       add("job", job.status.name, "aborted: " + job.status.reason);

@@ -16,6 +16,7 @@ constexpr std::array<EventKind, 19> kKinds{{
     {"job.aborted", "it failed, and the text says why: a lease that ran out and whose, sizes that differ"},
     {"job.window", "it gives slot memory to another job, or gets it back"},
     {"job.waits", "it cannot begin, and the text says what it lacks"},
+    {"job.parent", "of the box of a rack: what its parent is to it"},
     {"job.declared", "job.add made it, or a group's first worker"},
     {"job.changed", "job.set gave it other values, and the text says which"},
     {"job.planned", "which box sums what of it, and why that changes"},

@@ -1,5 +1,6 @@
 #include <array>
 #include <bit>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -105,6 +106,11 @@ Json rank_json(const Snapshot& box, const JobCounts& job, std::size_t rank, cons
   const members::RankStatus& m = job.status.ranks[rank];
   const bool session = job.status.session.has_value();
   Json out{{"rank", rank}, {"late", p.late}, {"why", p.why}};
+  if (const auto& racks = job.status.racks) {
+    // What the program calls its rank; at the parent ranks are racks.
+    out["number"] = racks->rack ? Json(racks->first + rank) : Json(nullptr);
+    out["workers"] = racks->rack ? Json(1) : Json(racks->workers.at(rank));
+  }
   out.update(member_json(box, m, session));
   out["seen_ns_ago"] = or_null(p.seen);
   out["contributed_ns_ago"] = or_null(p.contributed);
@@ -149,6 +155,19 @@ Json boxes_json(const members::BoxesStatus& s) {
           {"stand_in", s.stand_in}};
 }
 
+Json racks_json(const members::RacksStatus& s, TimeNs now) {
+  const std::size_t world = std::accumulate(s.workers.begin(), s.workers.end(), std::size_t{0});
+  Json out{{"workers", s.workers}, {"world", world}, {"rack", or_null(s.rack)}};
+  if (!s.rack) return out;
+  out["first"] = s.first;
+  out["parent"] = members::address_text(s.parent);
+  out["state"] = members::name_of(s.state);
+  out["heard_ns_ago"] = s.heard == 0 ? Json(nullptr) : Json(now > s.heard ? now - s.heard : 0);
+  out["missing_racks"] = ranks_json(s.missing_racks);
+  out["told"] = s.told;
+  return out;
+}
+
 }  // namespace
 
 std::string_view phase_of(const JobCounts& job) {
@@ -180,6 +199,7 @@ Json job_show(const Snapshot& box, const JobCounts& job) {
   out["missing"] = ranks_json(s.missing);
   if (s.session) out["session"] = session_json(*s.session);
   out["boxes"] = s.boxes ? boxes_json(*s.boxes) : Json(nullptr);
+  out["racks"] = s.racks ? racks_json(*s.racks, box.now) : Json(nullptr);
   out["ranks"] = ranks_of(box, job, progress);
   Json servers = Json::array();
   for (std::size_t i = 0; i < s.servers.size(); ++i) {

@@ -100,13 +100,25 @@ std::string late_text(const JobCounts& job, const std::vector<RankProgress>& pro
   std::size_t count = 0;
   for (std::size_t r = 0; r < progress.size(); ++r) {
     if (!progress[r].late || ++count > kMost) continue;
-    out += (out.empty() ? "" : "; ") + members::rank_text(Rank{static_cast<std::uint16_t>(r)});
+    out += out.empty() ? "" : "; ";
+    out += members::rank_text(Rank{static_cast<std::uint16_t>(r)}, members::names_of(job.status));
     const members::RankStatus& rank = job.status.ranks[r];
     if (rank.joined || job.status.session) out += " (" + members::address_text(rank.binding.address) + ")";
     out += ": " + progress[r].why;
   }
   if (count > kMost) out += "; and " + text::counted(count - kMost, "other");
   return out;
+}
+
+std::string parent_text(const members::JobStatus& job, TimeNs now) {
+  if (!job.racks || job.racks->heard == 0) return {};
+  const TimeNs silent = now > job.racks->heard ? now - job.racks->heard : 0;
+  // Three heartbeats, or JOINs, without an answer.
+  if (silent <= 3 * kSecond) return {};
+  std::string text = "the parent at " + members::address_text(job.racks->parent) + " has not answered for " +
+                     members::seconds_text(silent);
+  if (!job.racks->told.empty()) text += "; somebody in its place says: " + job.racks->told;
+  return text;
 }
 
 }  // namespace tally::api

@@ -34,4 +34,7 @@ struct RankProgress {
 // "rank 3 (10.0.0.4): silent for 3.2 s; rank 5 ...", at most three of them; empty: nobody is late.
 [[nodiscard]] std::string late_text(const JobCounts& job, const std::vector<RankProgress>& progress);
 
+// Of the box of a rack whose parent is silent: since when; empty: it answers, or is not asked.
+[[nodiscard]] std::string parent_text(const members::JobStatus& job, TimeNs now);
+
 }  // namespace tally::api

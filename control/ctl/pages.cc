@@ -105,6 +105,29 @@ std::string boxes_text(const Json& several) {
   return out;
 }
 
+// Of a job of racks: "rack 1 of 3, ranks 8 to 15 of 20; parent 10.0.9.1: running, heard 0.3 s ago".
+std::string racks_text(const Json& racks) {
+  if (!racks.is_object()) return {};
+  const std::size_t count = list_of(racks, "workers").size();
+  if (!member(racks, "rack").is_number())
+    return "parent of " + std::to_string(count) + " racks with " + plain(racks, "world") + " workers\n";
+  const auto first = static_cast<std::size_t>(number_of(racks, "first"));
+  const auto rack = static_cast<std::size_t>(number_of(racks, "rack"));
+  const Json& all = list_of(racks, "workers");
+  const std::size_t here = rack < count && all[rack].is_number() ? all[rack].get<std::size_t>() : 0;
+  std::string out = "rack " + std::to_string(rack) + " of " + std::to_string(count) + ", ranks " +
+                    std::to_string(first) + " to " + std::to_string(first + here - 1) + " of " +
+                    plain(racks, "world") + "; parent " + cell(racks, "parent") + ": " + cell(racks, "state");
+  if (member(racks, "heard_ns_ago").is_number()) out += ", heard " + ago_text(member(racks, "heard_ns_ago"));
+  std::string missing;
+  for (const Json& one : list_of(racks, "missing_racks")) missing += (missing.empty() ? "" : ", ") + one.dump();
+  if (!missing.empty()) out += "; it waits for rack " + missing;
+  out += "\n";
+  if (const std::string told = cell(racks, "told"); told != "-")
+    out += "somebody in its place says: " + told + "\n";
+  return out;
+}
+
 std::string job_page(const Json& job) {
   const bool session = member(job, "session").is_object();
   std::string out = diagnostics_text(job) + lines_text(job, "notes");
@@ -129,14 +152,18 @@ std::string job_page(const Json& job) {
            " served\n";
   }
   out += quotas_text(job);
+  const Json& racks = member(job, "racks");
+  out += racks_text(racks);
   for (const auto& [name, count] : member(job, "dropped").items())
     out += "dropped: " + text::cleaned(name) + " " + count.dump() + "\n";
   const std::string late = cell(job, "late_text");
   out += late == "-" ? "late: nobody\n\n" : "late: " + late + "\n\n";
-  text::ColumnTable table({"rank", "state", "address", "port", "last seen", "contributed", "chunk", "behind"},
+  const bool of_racks = racks.is_object() && !member(racks, "rack").is_number();
+  text::ColumnTable table({of_racks ? "rack" : "rank", "state", "address", "port", "last seen", "contributed",
+                           "chunk", "behind"},
                           4);
   for (const Json& rank : list_of(job, "ranks"))
-    table.add({plain(rank, "rank"), state_of(rank, session), where_of(rank), cell(rank, "port"),
+    table.add({plain(rank, member(rank, "number").is_number() ? "number" : "rank"), state_of(rank, session), where_of(rank), cell(rank, "port"),
                ago_text(member(rank, "seen_ns_ago")), ago_text(member(rank, "contributed_ns_ago")),
                plain(rank, "chunk"), cell(rank, "behind")});
   out += table.text();

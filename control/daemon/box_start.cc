@@ -93,6 +93,7 @@ StartedBox::~StartedBox() {
 Result<members::MembershipEngine> start_members(const config::Config& config, members::PlanSource plans) {
   members::MembershipOptions options = config::member_options(config);
   options.plans = std::move(plans);
+  options.calendar = unix_now() - steady_now();
   members::MembershipEngine engine(options, random::word);
   for (const config::JobConfig& job : config.jobs) {
     if (auto id = engine.declare(job); !id) return tl::unexpected<Error>(std::move(id.error()));

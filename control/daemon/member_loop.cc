@@ -161,9 +161,21 @@ bool MemberLoop::send_answers(TimeNs now) {
     const std::span<const std::byte> datagram = std::span(buffer_).first(answer->bytes);
     changed = changed || changes_more_than_a_lease(datagram);
     log_refusal(datagram, answer->to, now);
-    if (!plane_.inject(answer->to, datagram)) ++unsent_;
+    if (!inject(*answer, datagram)) ++unsent_;
   }
   return changed;
+}
+
+// Whoever it is for hears it behind one of the ports, if it is there.
+bool MemberLoop::inject(const members::Outgoing& answer, std::span<const std::byte> datagram) {
+  if (!answer.everywhere) return plane_.inject(answer.to, datagram);
+  bool any = false;
+  jobs::Binding to = answer.to;
+  for (std::size_t port = 0; port < plane_.ports(); ++port) {
+    to.port = PortIndex{static_cast<std::uint16_t>(port)};
+    any = plane_.inject(to, datagram) || any;
+  }
+  return any;
 }
 
 void MemberLoop::log_refusal(std::span<const std::byte> datagram, const jobs::Binding& to, TimeNs now) {

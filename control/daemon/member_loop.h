@@ -49,6 +49,7 @@ class MemberLoop {
   void rebalance(TimeNs now);
   bool take_quiesced(TimeNs now);
   bool send_answers(TimeNs now);
+  bool inject(const members::Outgoing& answer, std::span<const std::byte> datagram);
   void log_refusal(std::span<const std::byte> datagram, const jobs::Binding& to, TimeNs now);
 
   Plane& plane_;

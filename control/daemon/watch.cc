@@ -24,12 +24,13 @@ std::string joined_of(const std::vector<members::RankStatus>& all) {
 
 // The last few are named: those are worth a look.
 std::string who_is_here(const members::JobStatus& job) {
-  std::string text = joined_of(job.ranks) + " ranks";
+  const members::RankNames names = members::names_of(job);
+  std::string text = joined_of(job.ranks) + " " + names.word + "s";
   if (!job.servers.empty()) text += " and " + joined_of(job.servers) + " servers";
   text += " are here";
   const int missing = std::popcount(job.missing) + std::popcount(job.missing_servers);
   if (job.phase != members::JobPhase::kForming || missing == 0 || missing > 3) return text;
-  return text + ", waiting for " + members::members_text(job.missing, job.missing_servers);
+  return text + ", waiting for " + members::members_text(job.missing, job.missing_servers, names);
 }
 
 std::string formed_text(const members::JobStatus& job) {
@@ -73,7 +74,7 @@ std::string JobWatch::behind(PortIndex port) const {
     for (std::size_t s = 0; s < job.servers.size(); ++s)
       if (here(job.servers[s])) servers |= 1U << s;
     if ((ranks | servers) == 0) continue;
-    all += (all.empty() ? "job '" : "; job '") + job.name + "': " + members::members_text(ranks, servers);
+    all += (all.empty() ? "job '" : "; job '") + job.name + "': " + members::members_text(ranks, servers, members::names_of(job));
   }
   return all;
 }
@@ -86,7 +87,7 @@ std::string JobWatch::place_of(const jobs::Binding& binding) const {
 
 void JobWatch::compare_rank(const members::JobStatus& is, Rank rank, const members::RankStatus& before,
                             const members::RankStatus& now) const {
-  const std::string who = members::rank_text(rank);
+  const std::string who = members::rank_text(rank, members::names_of(is));
   if (now.joined && (!before.joined || before.instance != now.instance)) {
     say(LogLevel::kInfo, is, "job.joined",
         who + " joined from " + place_of(now.binding) + "; " + who_is_here(is), rank);
@@ -118,7 +119,7 @@ void JobWatch::phase_line(const members::JobStatus& was, const members::JobStatu
       return say(LogLevel::kInfo, is, "job.running", formed_text(is));
     case members::JobPhase::kDraining:
       return say(LogLevel::kInfo, is, "job.draining",
-                 "draining: " + members::ranks_text(left_ranks(is)) + " left, the others go on");
+                 "draining: " + members::ranks_text(left_ranks(is), members::names_of(is)) + " left, the others go on");
     case members::JobPhase::kEnded:
       return say(LogLevel::kInfo, is, "job.ended", "ended: every rank has left");
     case members::JobPhase::kAborted:
@@ -137,6 +138,31 @@ void JobWatch::window_line(const members::JobStatus& was, const members::JobStat
   }
 }
 
+void JobWatch::parent_line(const members::JobStatus& was, const members::JobStatus& is) const {
+  using members::ParentState;
+  if (!is.racks || !is.racks->rack) return;
+  const members::RacksStatus before = was.racks.value_or(members::RacksStatus{});
+  const ParentState state = is.racks->state;
+  const std::string parent = "the parent at " + members::address_text(is.racks->parent);
+  if (is.racks->missing_racks != 0 && is.racks->missing_racks != before.missing_racks) {
+    say(LogLevel::kInfo, is, "job.parent",
+        parent + " waits for " + members::ranks_text(is.racks->missing_racks, {.word = "rack"}));
+  }
+  if (!is.racks->told.empty() && is.racks->told != before.told)
+    say(LogLevel::kWarning, is, "job.parent",
+        "somebody in the place of " + parent + ", who does not show that it knows the token, says: " +
+            is.racks->told);
+  if (state == before.state) return;
+  if (state == ParentState::kJoining && before.state != ParentState::kDoubted) {
+    say(LogLevel::kInfo, is, "job.parent", "the workers of the rack are here; " + parent + " is asked");
+  } else if (state == ParentState::kDoubted) {
+    say(LogLevel::kWarning, is, "job.parent",
+        parent + " has not answered for half a lease; it is asked again, and the workers go on");
+  } else if (state == ParentState::kRunning) {
+    say(LogLevel::kInfo, is, "job.parent", parent + " has this rack in its epoch");
+  }
+}
+
 void JobWatch::compare(const members::JobStatus& was, const members::JobStatus& is) const {
   if (is.session) {
     if (const auto news = session_news(was, is)) {
@@ -146,6 +172,7 @@ void JobWatch::compare(const members::JobStatus& was, const members::JobStatus& 
     return;
   }
   window_line(was, is);
+  parent_line(was, is);
   const bool reason = is.reason != was.reason && !is.reason.empty();
   const bool aborted_between = reason && alive(was.phase) && is.phase == members::JobPhase::kForming;
   if (aborted_between) {

@@ -40,6 +40,8 @@ class JobWatch {
   void compare_rank(const members::JobStatus& is, Rank rank, const members::RankStatus& before,
                     const members::RankStatus& now) const;
   void compare_ranks(const members::JobStatus& was, const members::JobStatus& is) const;
+  // Of the box of a rack.
+  void parent_line(const members::JobStatus& was, const members::JobStatus& is) const;
   void window_line(const members::JobStatus& was, const members::JobStatus& is) const;
   void phase_line(const members::JobStatus& was, const members::JobStatus& is) const;
   // kind, rank: About.

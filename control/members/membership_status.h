@@ -13,6 +13,7 @@
 
 #include "jobs/binding.h"
 #include "jobs/job_table.h"
+#include "members/texts.h"
 #include "tally/counters.h"
 #include "tally/ids.h"
 #include "tally/net.h"
@@ -178,6 +179,12 @@ struct JobStatus {
   std::optional<RacksStatus> racks{};  // empty: one level
   bool operator==(const JobStatus&) const = default;
 };
+
+// What people call the job's ranks.
+[[nodiscard]] inline RankNames names_of(const JobStatus& job) noexcept {
+  if (!job.racks) return {};
+  return job.racks->rack ? RankNames{.first = job.racks->first} : RankNames{.word = "rack"};
+}
 
 // Why a packet was not obeyed. Each such packet changes exactly one of these counters and nothing else
 // (refusals and REJECTs send one answer, within the rate limit).

@@ -42,12 +42,12 @@ std::string list_text(std::span<const std::uint8_t> workers) {
 
 }  // namespace
 
-RackSeat::RackSeat(const NativeConfig& config, std::uint64_t seed, std::uint64_t calendar, TimeNs now)
+RackSeat::RackSeat(const NativeConfig& config, std::uint64_t seed, std::uint64_t calendar)
     : name_(config.name),
       racks_(*config.racks),
       speaker_(speaker_of(config, seed), kernels::best_kernels()),
-      counters_(calendar + now),
-      first_attempt_(static_cast<std::uint32_t>((calendar + now) / kMillisecond)) {}
+      counters_(0),
+      calendar_(calendar) {}
 
 bool RackSeat::serves(const NativeConfig& config) const noexcept {
   return config.name == name_ && config.racks == racks_ && config.token == speaker_.options().token;
@@ -101,10 +101,11 @@ std::optional<MembershipDrop> RackSeat::receive(const Datagram& datagram, const 
 
 std::optional<MembershipDrop> RackSeat::on_farewell(const Datagram& datagram) {
   if (!bids_farewell(datagram.header)) return MembershipDrop::kEpoch;
-  if (!auth::verify(farewell_->as.session, datagram.header, datagram.payload)) return MembershipDrop::kTag;
-  // An ABORT of the parent ends a LEAVE, too.
+  // An ABORT of the parent ends a LEAVE, too. All else it said before, and its counters are not kept any more.
   const PacketType type = datagram.header.type;
-  if (type == PacketType::kAbort || type == farewell_->type) farewell_.reset();
+  if (type != PacketType::kAbort && type != farewell_->type) return MembershipDrop::kType;
+  if (!auth::verify(farewell_->as.session, datagram.header, datagram.payload)) return MembershipDrop::kTag;
+  farewell_.reset();
   return std::nullopt;
 }
 
@@ -292,10 +293,16 @@ std::optional<ToParent> RackSeat::say(Chunk next, TimeNs now) {
 ToParent RackSeat::join(TimeNs now) {
   if (++unanswered_ > kUnanswered) place_.reset();
   const engine::Knock::Words words = knock_.next(speaker_, now);
+  // Newer than all that a box in its place said before; and if its clock was set back, it is so in time.
+  const auto by_calendar = static_cast<std::uint32_t>((calendar_ + now) / kMillisecond);
+  ++attempt_;
+  if (first_ || static_cast<std::int32_t>(by_calendar - attempt_) > 0) attempt_ = by_calendar;
+  first_ = false;
+  counters_.advance(calendar_ + now);
   JoinPayload join;
   join.instance = Be{claim_.instance};
   join.nonce = Be{words.nonce};
-  join.attempt = Be{first_attempt_ + words.attempt};
+  join.attempt = Be{attempt_};
   // While its workers are in an epoch they would bring that one's generation.
   join.last = used_ ? term_->record : claim_.last;
   if (join.last != GenerationRecord{}) {

@@ -86,7 +86,7 @@ struct ToParent {
 class RackSeat {
  public:
   // config: of a job that has a parent. seed: unguessable. calendar: MembershipOptions::calendar.
-  RackSeat(const NativeConfig& config, std::uint64_t seed, std::uint64_t calendar, TimeNs now);
+  RackSeat(const NativeConfig& config, std::uint64_t seed, std::uint64_t calendar);
 
   // Of the parent that is configured, under that token.
   [[nodiscard]] bool serves(const NativeConfig& config) const noexcept;
@@ -165,7 +165,9 @@ class RackSeat {
   RacksConfig racks_;
   engine::Speaker speaker_;
   engine::Counters counters_;
-  std::uint32_t first_attempt_;
+  std::uint64_t calendar_;
+  bool first_ = true;          // no JOIN was said yet
+  std::uint32_t attempt_ = 0;  // never behind the milliseconds of the calendar
   engine::Knock knock_;
   State state_ = State::kIdle;
   RackClaim claim_{};

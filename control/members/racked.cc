@@ -51,7 +51,7 @@ RackClaim NativeLife::claim() const {
 void NativeLife::offer_of_parent(TimeNs now) {
   const RackClaim wanted = claim();
   if (!seat_ || !seat_->serves(config_))
-    seat_ = std::make_unique<RackSeat>(config_, box_.source.word(), box_.options.calendar, now);
+    seat_ = std::make_unique<RackSeat>(config_, box_.source.word(), box_.options.calendar);
   if (!seat_->answers(wanted)) {
     seat_->ask(wanted, now);
     say_to_parent(now);

@@ -167,6 +167,14 @@ Found look_up(Exec& x, const jobs::NativeJob& job, Contribution& p) noexcept {
   return {.complete = true, .contributors = head.contributors, .missing = missing};
 }
 
+// What a discipline's own registers at the entry make of a decision.
+template <class Discipline, class Exec>
+[[gnu::always_inline]] inline Decision at_entry([[maybe_unused]] Exec& x, [[maybe_unused]] Discipline* own,
+                                                Decision d, [[maybe_unused]] const Contribution& p) noexcept {
+  if constexpr (requires { own->at_entry(x, d, p); }) return own->at_entry(x, d, p);
+  return d;
+}
+
 // Discipline: pool.h. Everything that needs no register (check, epoch, cookie, binding, bit, slot) was
 // checked before. `why`: filled with kMismatch only. own: of a discipline with registers of its own at the
 // entry (stragglers.h).
@@ -204,13 +212,13 @@ template <class Discipline, class Exec>
   if (p.direct) return refuse(Drop::kDirect);
 
   Head head_before;
-  Decision d = x.template rmw<HeadReg>(p.line, [&](Head& head) {
+  const Decision decided = x.template rmw<HeadReg>(p.line, [&](Head& head) {
     head_before = head;
     return Discipline::decide(head, p, job);
   });
-  if (d.op == Op::kNone && !d.entry_is_ours) return refuse(d.drop);
+  if (decided.op == Op::kNone && !decided.entry_is_ours) return refuse(decided.drop);
   const auto undo_head = [&](Head to) noexcept { x.template undo<HeadReg>(p.line, to); };
-  if constexpr (requires { own->at_entry(x, d, p); }) d = own->at_entry(x, d, p);
+  const Decision d = at_entry(x, own, decided, p);
 
   const jobs::Shape stored = x.template rmw<ShapeReg>(p.line, [&](jobs::Shape& shape) {
     if (d.op == Op::kWrite) shape = p.sum.shape;

@@ -172,6 +172,8 @@ class Counters {
   // Control answered: what was said before this moment proves nothing any more.
   void answered() noexcept { answered_ = counter_; }
   void new_session() noexcept { heard_ = 0; }
+  // What is said from now on is greater than that.
+  void advance(std::uint64_t least) noexcept { counter_ = std::max(counter_, least); }
   // Goes on at another box.
   void move(std::uint64_t start) noexcept { counter_ = answered_ = start; }
 

@@ -56,8 +56,8 @@ void Network::cut(std::size_t at, bool up, TimeNs until) {
   link.cut_until = std::max(link.cut_until, until);
 }
 
-bool Network::obey(std::size_t at, const Bytes& frame) {
-  std::set<std::uint64_t>& said = up_[at].said;
+bool Network::obey(std::size_t at, bool up, const Bytes& frame) {
+  std::set<std::uint64_t>& said = (up ? up_ : down_)[at].said;
   const auto known = said.find(name_of(frame));
   if (known == said.end()) return false;
   if (header_of(std::span{frame}.subspan(kOuterBytes)).type != PacketType::kLeave) said.erase(known);
@@ -104,7 +104,7 @@ void Network::send(Link& link, std::size_t at, Bytes frame, bool up) {
   if (fate == Fate::kLose) return;
   if (faults.forge > 0 && forging_.chance(faults.forge)) forge(at, up, frame);
   const PacketType type = header_of(std::span{frame}.subspan(kOuterBytes)).type;
-  if (up && is_control(type)) link.said.insert(name_of(frame));
+  if (is_control(type)) link.said.insert(name_of(frame));
   if (is_control(type) || type == PacketType::kReject) {
     if (link.control.size() == kRemembered) link.control.erase(link.control.begin() + kRemembered / 2);
     link.control.push_back(frame);

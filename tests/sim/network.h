@@ -81,9 +81,9 @@ class Network {
   void replay_control(std::size_t link, bool up, TimeNs within);
 
   [[nodiscard]] std::uint64_t sent() const noexcept { return sent_; }
-  // Control has obeyed this packet. False: the endpoint did not send it so, or it was obeyed before. (A LEAVE
-  // of an epoch that has ended is answered as often as it comes, and does nothing.)
-  [[nodiscard]] bool obey(std::size_t link, const Bytes& frame);
+  // Control has obeyed this packet. False: the sender of this direction did not send it so, or it was obeyed before.
+  // (A LEAVE of an epoch that has ended is answered as often as it comes, and does nothing.)
+  [[nodiscard]] bool obey(std::size_t link, bool up, const Bytes& frame);
   // Frames that were changed on the path.
   [[nodiscard]] std::uint64_t forged() const noexcept { return forged_; }
 
@@ -95,7 +95,7 @@ class Network {
     TimeNs cut_until = 0;
     std::vector<Bytes> past;
     std::vector<Bytes> control;    // the first of them, and the newest
-    std::set<std::uint64_t> said;  // names of what was sent to control
+    std::set<std::uint64_t> said;  // names of what was said to control
   };
 
   void send(Link& way, std::size_t link, Bytes frame, bool up);

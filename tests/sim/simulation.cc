@@ -84,18 +84,25 @@ TimeNs Simulation::to_box(std::size_t endpoint, Bytes frame) {
 }
 
 void Simulation::arrive_at_box(std::size_t link, const Bytes& frame, bool vouched) {
-  const std::size_t box = link / endpoints();
+  arrive_at(link / endpoints(), link % endpoints(), frame, vouched);
+}
+
+// What bears the parent's name is obeyed if the parent said it, wherever a copy of it comes from.
+void Simulation::arrive_at(std::size_t box, std::size_t endpoint, const Bytes& frame, bool vouched) {
   const std::uint64_t before = obeyed(box);
-  boxes_[box]->receive(frame, PortIndex{static_cast<std::uint16_t>(link % endpoints())}, vouched);
-  if (obeyed(box) > before && !asks_its_way(*boxes_[box], frame) && !network_.obey(link, frame))
+  boxes_[box]->receive(frame, PortIndex{static_cast<std::uint16_t>(endpoint)}, vouched);
+  if (obeyed(box) == before || asks_its_way(*boxes_[box], frame)) return;
+  const Header h = header_of(std::span{frame}.subspan(kOuterBytes));
+  const bool of_parent = box != 0 && box <= scenario_.racks && h.rank_id() == kSwitchRank;
+  if (!network_.obey(of_parent ? link(uplink(box - 1), 0) : link(endpoint, box), !of_parent, frame))
     alarm("control obeyed a packet that was not sent so, or obeyed it twice: type " +
-          std::to_string(static_cast<int>(header_of(std::span{frame}.subspan(kOuterBytes)).type)));
+          std::to_string(static_cast<int>(h.type)));
 }
 
 void Simulation::arrive_at_endpoint(std::size_t endpoint, const Bytes& frame, bool vouched) {
   if (endpoint < workers_.size()) return workers_[endpoint]->receive(frame);
   if (endpoint < uplink(0)) return servers_[endpoint - workers_.size()]->receive(frame);
-  boxes_[1 + endpoint - uplink(0)]->receive(frame, PortIndex{static_cast<std::uint16_t>(endpoint)}, vouched);
+  arrive_at(1 + endpoint - uplink(0), endpoint, frame, vouched);
 }
 
 void Simulation::alarm(std::string what) {

@@ -76,13 +76,12 @@ class Simulation {
 
  private:
   bool step(TimeNs until);
-  [[nodiscard]] std::size_t endpoints() const noexcept {
-    return uplink(scenario_.racks);
-  }
+  [[nodiscard]] std::size_t endpoints() const noexcept { return uplink(scenario_.racks); }
   void add_box(const SwitchOptions& options);
   void leave_box(std::size_t box, const jobs::Binding& to, Bytes frame);
   TimeNs to_box(std::size_t endpoint, Bytes frame);
   void arrive_at_box(std::size_t link, const Bytes& frame, bool vouched);
+  void arrive_at(std::size_t box, std::size_t endpoint, const Bytes& frame, bool vouched);
   void arrive_at_endpoint(std::size_t endpoint, const Bytes& frame, bool vouched);
   [[nodiscard]] std::uint64_t obeyed(std::size_t box) const;
   void strike_box(const PlannedBlow& blow);

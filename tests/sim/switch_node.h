@@ -36,7 +36,7 @@ struct SwitchOptions {
       true;  // false: without SharedWatch, which looks at every entry after every packet (benchmarks)
   std::vector<members::NativeConfig> jobs;
   members::PlanSource plans = members::even_plan;  // of jobs over several boxes
-  std::vector<PortIndex> ports{};                  // of a rack's box: all it has, behind one of which its parent is
+  std::vector<PortIndex> ports{};  // of a rack's box: all it has, behind one of which its parent is
 };
 
 class SwitchNode {

@@ -112,6 +112,36 @@ Bytes make_server_packet(const jobs::NativeJob& job, PacketType type, Chunk chun
   return out;
 }
 
+Bytes make_result_above(const jobs::NativeJob& job, Chunk chunk, const std::vector<std::int32_t>& values,
+                        std::uint8_t dtype, std::uint8_t flags, std::uint32_t total) {
+  Bytes out;
+  Header h;
+  h.type = PacketType::kResult;
+  h.flags = flags;
+  h.dtype = dtype;
+  h.job = Be{raw(job.parent.job)};
+  h.rank = Be{raw(kSwitchRank)};
+  h.epoch = Be{raw(job.epoch)};
+  h.chunk = Be{raw(chunk)};
+  h.contributors = Be{job.parent.members};
+  h.cookie = Be{raw(job.parent.result_cookie)};
+  h.total = Be{total};
+  fill(out, h, values, job.parent.key_sum);
+  return out;
+}
+
+Bytes make_query_above(const jobs::NativeJob& job, Chunk chunk, std::uint16_t rack, std::uint32_t total) {
+  Bytes out = make_result_above(job, chunk, {}, 0, kFlagDirect, total);
+  Header h = header_of(out);
+  h.type = PacketType::kQuery;
+  h.rank = Be{rack};
+  h.slot = Be{raw(jobs::slot_at(job.parent, chunk))};
+  h.contributors = Be{std::uint64_t{1} << job.parent.rack};
+  h.sum1 = Be{std::uint32_t{0}};
+  set_header(out, h);
+  return out;
+}
+
 Bytes make_query(const jobs::NativeJob& job, Rank asker, Chunk chunk, Rank peer) {
   Bytes out = make_query(job, asker, chunk);
   Header h = header_of(out);

@@ -36,6 +36,12 @@ void forget_sequences();
 [[nodiscard]] Bytes make_server_packet(const jobs::NativeJob& job, PacketType type, Chunk chunk,
                                        std::uint64_t ranks, const std::vector<std::int32_t>& values = {},
                                        std::uint8_t dtype = 0, std::uint8_t flags = 0);
+// What the parent of a job of racks says: the RESULT of all racks; and the QUERY of `rack`, for rank `total` of ours.
+[[nodiscard]] Bytes make_result_above(const jobs::NativeJob& job, Chunk chunk,
+                                      const std::vector<std::int32_t>& values, std::uint8_t dtype = 0,
+                                      std::uint8_t flags = 0, std::uint32_t total = 0);
+[[nodiscard]] Bytes make_query_above(const jobs::NativeJob& job, Chunk chunk, std::uint16_t rack,
+                                     std::uint32_t total);
 [[nodiscard]] Bytes make_query(const jobs::NativeJob& job, Rank asker, Chunk chunk, Rank peer);
 // Of the box alone.
 [[nodiscard]] Bytes make_query(const jobs::NativeJob& job, Rank asker, Chunk chunk);

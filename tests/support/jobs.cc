@@ -26,6 +26,39 @@ jobs::Binding test_binding(std::uint16_t job, std::uint16_t rank) {
   return b;
 }
 
+jobs::Binding test_parent() {
+  return {.address = mapped({10, 9, 9, 9}),
+          .mac = {2, 9, 9, 9, 9, 9},
+          .udp_port = kBasePort,
+          .port = PortIndex{3}};
+}
+
+namespace {
+
+void put_in_rack(jobs::NativeJob& job, const JobSpec& spec) {
+  constexpr std::uint8_t kRack = 1;
+  job.racked = 1;
+  job.parent = {.binding = test_parent(),
+                .job = JobId{static_cast<std::uint16_t>(raw(kJobAbove) - spec.id)},
+                .rack = kRack,
+                .racks = spec.racks,
+                .shards = spec.parent_shards,
+                .most_advanced = Rank{static_cast<std::uint16_t>(spec.world - 1)},
+                .window = 2 * spec.window,
+                .cookie = Cookie{mix64(spec.epoch * 61ULL)},
+                .result_cookie = Cookie{mix64(spec.epoch * 67ULL)},
+                .members = members_of(spec.racks)};
+  for (std::uint32_t g = 0; g < std::uint32_t{spec.racks} * spec.world; ++g)
+    job.parent.key_sum += racked_key(job.generation, g);
+  job.key_sum = 0;
+  for (std::uint32_t r = 0; r < spec.world; ++r) {
+    job.ranks[r].key = racked_key(job.generation, kRack * std::uint32_t{spec.world} + r);
+    job.key_sum += job.ranks[r].key;
+  }
+}
+
+}  // namespace
+
 jobs::NativeJob make_job(const JobSpec& spec) {
   jobs::NativeJob job;
   job.id = JobId{spec.id};
@@ -59,6 +92,7 @@ jobs::NativeJob make_job(const JobSpec& spec) {
     job.key_sum += job.ranks[r].key;
   }
   job.take_part(spec.part);
+  if (spec.racks != 0) put_in_rack(job, spec);
   return job;
 }
 

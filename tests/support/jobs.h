@@ -31,7 +31,14 @@ struct JobSpec {
   jobs::Stragglers stragglers{};
   std::uint64_t salt = 0;
   std::shared_ptr<const jobs::PlanPart> part;  // of a job over several boxes
+  // Of a job of so many racks: this is the row of the second one's box. Each rack has `world` workers.
+  std::uint8_t racks = 0;
+  std::uint8_t parent_shards = 1;
 };
+
+inline constexpr JobId kJobAbove{1000};  // a job of racks has this number less its own at the parent
+// The parent of a job of racks, as far as its shard 0 sends.
+[[nodiscard]] jobs::Binding test_parent();
 
 // Binding of rank: port = rank mod 4, 10.0.job.rank+1, one UDP port per rank.
 [[nodiscard]] jobs::Binding test_binding(std::uint16_t job, std::uint16_t rank);

@@ -26,6 +26,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 using Made = api::LongAnswer (*)(std::shared_ptr<const api::Snapshot>);
 
@@ -47,6 +48,36 @@ TEST(ControlResults, NobodyIsLateWhileAllMove) {
   EXPECT_EQ(job["ranks"][2]["udp_port"], 40'001);
   EXPECT_EQ(job["ranks"][2]["chunk"], 5'000);
   EXPECT_EQ(job["ranks"][2]["behind"], nullptr) << "reports of ranks that move are of different moments";
+}
+
+TEST(ControlResults, OfTheBoxOfARackTheNumbersAndTheParentAreShown) {
+  api::Snapshot box = make_snapshot();
+  members::JobStatus& job = box.jobs[0].status;
+  EXPECT_EQ(resnet_of(box)["racks"], nullptr);
+  job.racks = members::RacksStatus{.workers = {8, 3},
+                                   .rack = 1,
+                                   .first = 8,
+                                   .parent = mapped({10, 0, 9, 1}),
+                                   .state = members::ParentState::kDoubted,
+                                   .heard = kNow - 6 * kSecond,
+                                   .missing_racks = 1};
+  job.ranks[1].last_seen = kNow - 8 * kSecond;
+  const api::Json shown = resnet_of(box);
+  EXPECT_EQ(shown["racks"]["world"], 11);
+  EXPECT_EQ(shown["racks"]["parent"], "10.0.9.1");
+  EXPECT_EQ(shown["racks"]["state"], "in doubt");
+  EXPECT_EQ(shown["racks"]["heard_ns_ago"], 6 * kSecond);
+  EXPECT_THAT(shown["racks"]["missing_racks"], ElementsAre(0));
+  EXPECT_EQ(shown["ranks"][1]["number"], 9);
+  EXPECT_THAT(shown["late_text"].get<std::string>(), HasSubstr("rank 9 ("));
+  EXPECT_THAT(api::health(box)["problems"].dump(), HasSubstr("the parent at 10.0.9.1 has not answered for 6.0 s"));
+  job.racks->heard = kNow - kSecond;
+  EXPECT_THAT(api::health(box)["problems"].dump(), Not(HasSubstr("parent")));
+  job.racks = members::RacksStatus{.workers = {64, 2, 8}};
+  const api::Json parent = resnet_of(box);
+  EXPECT_EQ(parent["racks"]["rack"], nullptr);
+  EXPECT_EQ(parent["ranks"][2]["workers"], 8);
+  EXPECT_THAT(parent["late_text"].get<std::string>(), HasSubstr("rack 1 ("));
 }
 
 TEST(ControlResults, AStoppedRankIsLateAndTheOthersThatWaitForItAreNot) {

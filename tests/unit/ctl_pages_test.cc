@@ -40,6 +40,28 @@ TEST(CtlPages, AJobSaysWhoIsLate) {
   EXPECT_THAT(ctl::page_text(Page::kJob, waits), HasSubstr("window 256 (64 are wanted), "));
 }
 
+TEST(CtlPages, AJobOfRacksSaysWhatTheParentIsToIt) {
+  Json job = Json::parse(kJob);
+  job["racks"] = Json::parse(
+      R"({"workers":[8,2],"world":10,"rack":1,"first":8,"parent":"10.0.9.1","state":"joining","heard_ns_ago":200000000,
+      "missing_racks":[0],"told":""})");
+  job["ranks"][0]["number"] = 8;
+  job["ranks"][1]["number"] = 9;
+  const std::string page = ctl::page_text(Page::kJob, job);
+  EXPECT_THAT(page, HasSubstr("rack 1 of 2, ranks 8 to 9 of 10; parent 10.0.9.1: joining, heard 0.2 s ago; it waits for "
+                              "rack 0\n"));
+  EXPECT_THAT(page, HasSubstr("\n9     LATE   10.0.0.12:40001"));
+  EXPECT_THAT(page, Not(HasSubstr("in its place")));
+  job["racks"]["told"] = "go away";
+  EXPECT_THAT(ctl::page_text(Page::kJob, job), HasSubstr("somebody in its place says: go away\n"));
+  job["racks"] = Json::parse(R"({"workers":[8,2],"world":10,"rack":null})");
+  const std::string parent = ctl::page_text(Page::kJob, job);
+  EXPECT_THAT(parent, HasSubstr("parent of 2 racks with 10 workers\n"));
+  EXPECT_THAT(parent, HasSubstr("\nrack  state"));
+  job["racks"] = Json::parse(R"({"workers":7,"rack":1})");  // of another version
+  EXPECT_THAT(ctl::page_text(Page::kJob, job), HasSubstr("rack 1 of 0"));
+}
+
 constexpr const char* kFleet =
     R"({"in_fleet":true,"id":"rack1","prefix":"/tally","endpoints":["http://10.0.0.1:2379"],"standing":"member","since_ns_ago":5000000000,
   "reason":null,"known":true,"planner":"rack2","is_planner":false,"boxes":[

@@ -72,6 +72,33 @@ TEST_F(DaemonLoop, TheFirstTurnPublishesTheEmptyTable) {
   EXPECT_EQ(plane.publications[0].table->find(JobId{1}), nullptr);
 }
 
+TEST_F(DaemonLoop, AParentWhosePlaceIsNotKnownIsAskedBehindEveryPort) {
+  auto job = config_of(1);
+  job.racks = members::RacksConfig{.workers = {1, 1}, .rack = 0, .parent = mapped({10, 9, 0, 9})};
+  daemon::ControlLoop racked{plane, engine_with({job}), journal.sink(), kDrain, now};
+  Peer worker(0);
+  plane.deliver = [&](const Bytes& join, const jobs::Binding& from) {
+    racked.members().engine().receive(join, from, now);
+  };
+  plane.receive(worker, worker.join());
+  for (int i = 0; i < 4; ++i) {
+    now += kMillisecond;
+    plane.obey(now);
+    racked.turn(now);
+  }
+  std::vector<Sent> joins;
+  for (const Sent& s : plane.injected)
+    if (s.type() == PacketType::kJoin) joins.push_back(s);
+  ASSERT_EQ(joins.size(), plane.ports());
+  for (std::size_t port = 0; port < joins.size(); ++port) {
+    EXPECT_EQ(raw(joins[port].to.port), port);
+    EXPECT_EQ(joins[port].to.mac, kBroadcastMac);
+    EXPECT_EQ(joins[port].to.address, mapped({10, 9, 0, 9}));
+    EXPECT_EQ(joins[port].to.vlan, jobs::kUntagged);
+  }
+  EXPECT_THAT(journal.text(), HasSubstr("the parent at 10.9.0.9 is asked"));
+}
+
 TEST_F(DaemonLoop, PuntsAreAnsweredAndTheJobRuns) {
   form();
   EXPECT_EQ(status().phase, members::JobPhase::kRunning);

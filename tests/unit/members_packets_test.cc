@@ -150,7 +150,7 @@ TEST_F(MembersPackets, HeaderFieldsAreChecked) {
 TEST_F(MembersPackets, LengthsOfTextsMustAddUp) {
   expect_drop(joiner, join_with([](auto& p) { p.name_bytes = 0; }), members::MembershipDrop::kLength);
   expect_drop(joiner, join_with([](auto& p) { p.name_bytes = 65; }), members::MembershipDrop::kLength);
-  expect_drop(joiner, join_with([](auto& p) { p.rack_workers = 1; }), members::MembershipDrop::kField);
+  expect_drop(joiner, join_with([](auto& p) { p.rack_workers = 65; }), members::MembershipDrop::kField);
   expect_drop(joiner, join_with([](auto& p) { --p.name_bytes; }), members::MembershipDrop::kLength);
   const Bytes join = joiner.join();
   const Bytes cut(join.begin() + kHeaderBytes,
@@ -172,7 +172,11 @@ TEST_F(MembersPackets, JoinFieldsHaveRanges) {
   };
   bad([](auto& p) { p.instance = Be<std::uint64_t>(0); });
   bad([](auto& p) { p.world = Be<std::uint16_t>(0); });
-  bad([](auto& p) { p.world = Be<std::uint16_t>(65); });
+  bad([](auto& p) { p.world = Be<std::uint16_t>(kMaxWorld + 1); });
+  bad([](auto& p) {  // of racks
+    p.rack_workers = 1;
+    p.world = Be<std::uint16_t>(kMaxRacks + 1);
+  });
   bad([](auto& p) { p.elements = Be<std::uint16_t>(0); });
   bad([](auto& p) { p.elements = Be<std::uint16_t>(8); });
   bad([](auto& p) { p.elements = Be<std::uint16_t>(2240); });

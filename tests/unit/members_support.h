@@ -81,6 +81,13 @@ struct Sent {
 // A JOIN with the newest challenge of its sender, by instance, in it; anything else as it is.
 Bytes with_challenge(const Peer& from, const Bytes& datagram, const std::map<std::uint64_t, Tag>& challenges);
 
+// From a rack's box to the parent of its job.
+struct Upward {
+  Bytes datagram{};
+  jobs::Binding to{};
+  bool everywhere = false;
+};
+
 struct Bench {
   explicit Bench(std::uint32_t slot_lines = 65'536, std::uint8_t shards = 1, std::uint64_t seed = 1);
   explicit Bench(const members::MembershipOptions& options, std::uint64_t seed = 1);
@@ -126,6 +133,7 @@ struct Bench {
   std::map<std::pair<JobId, Rank>, TimeNs> last_seen;
   TimeNs now = 100 * kSecond;
   bool cores_wait = false;
+  std::vector<Upward> upwards;  // what answers() found that is for no member
   std::uint64_t version = 0;  // newest publication
   std::shared_ptr<const jobs::JobTable> table;
   std::vector<jobs::FreedLines> freed;      // of all publications

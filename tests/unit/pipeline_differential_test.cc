@@ -57,8 +57,7 @@ class Pair {
     const jobs::NativeJob& job = world_.jobs[which];
     if (rng.chance(0.6 / job.world)) ++world_.front[which];
     const Bytes datagram = random_datagram(rng, job, world_.front[which]);
-    const Rank sender = header_of(datagram).rank_id();
-    const jobs::Binding from = binding_of_sender(job, sender);
+    const jobs::Binding from = binding_of_sender(job, header_of(datagram));
     const Bytes wire = wrap(datagram, from, test_box(), kBasePort);
     const bool vouched = rng.chance(0.5);
     const std::size_t room = rng.chance(0.9) ? 9000 : 0;
@@ -144,6 +143,12 @@ class Pair {
       EXPECT_EQ(x.slots.incomplete_bad, y.slots.incomplete_bad);
       EXPECT_TRUE(
           same(fused_.peek<pipeline::HighReg>(raw(job.id)), staged_.peek<pipeline::HighReg>(raw(job.id))));
+      EXPECT_EQ(x.slots.above, y.slots.above);
+      EXPECT_EQ(x.slots.above_again, y.slots.above_again);
+      EXPECT_EQ(x.parent_seen, y.parent_seen);
+      for (std::uint32_t number = raw(job.id) * kMaxShards; number < (raw(job.id) + 1) * kMaxShards; ++number)
+        EXPECT_TRUE(
+            same(fused_.peek<pipeline::SentAboveReg>(number), staged_.peek<pipeline::SentAboveReg>(number)));
       EXPECT_TRUE(same(fused_.peek<pipeline::FinishedReg>(raw(job.id)),
                        staged_.peek<pipeline::FinishedReg>(raw(job.id))));
       for (std::uint32_t number = raw(job.id) * kMaxRanks; number < (raw(job.id) + 1) * kMaxRanks; ++number)
@@ -189,6 +194,14 @@ class Pair {
     for (const jobs::NativeJob& job : world_.jobs)
       if (job.planned) n += staged_.pipeline.state(job.id).slots.partials;
     return n;
+  }
+  // Of jobs of racks.
+  void count_above(std::uint64_t& above, std::uint64_t& again, std::uint64_t& results) const {
+    for (const jobs::NativeJob& job : world_.jobs) {
+      above += staged_.pipeline.state(job.id).slots.above;
+      again += staged_.pipeline.state(job.id).slots.above_again;
+      if (job.racked != 0) results += staged_.pipeline.counters(job.id).of(Verdict::kComplete);
+    }
   }
   [[nodiscard]] std::uint64_t incomplete() const {
     std::uint64_t n = 0;
@@ -250,6 +263,9 @@ struct Coverage {
   std::uint64_t flushed = 0;
   std::uint64_t incomplete = 0;
   std::uint64_t planned_partials = 0;
+  std::uint64_t above = 0;
+  std::uint64_t above_again = 0;
+  std::uint64_t results_above = 0;
 };
 
 void run(std::uint64_t seed, int packets, bool mixed, Coverage* coverage = nullptr) {
@@ -281,6 +297,7 @@ void run(std::uint64_t seed, int packets, bool mixed, Coverage* coverage = nullp
   coverage->swept += pair.swept();
   coverage->flushed += pair.flushed();
   coverage->incomplete += pair.incomplete();
+  pair.count_above(coverage->above, coverage->above_again, coverage->results_above);
   coverage->planned_partials += pair.planned_partials();
 }
 
@@ -319,6 +336,9 @@ TEST(FusedEqualsStagedCoverage, every_verdict_and_state_drop_occurs) {
   EXPECT_GT(coverage.flushed, 0u);
   EXPECT_GT(coverage.incomplete, 0u);
   EXPECT_GT(coverage.planned_partials, 0u);
+  EXPECT_GT(coverage.above, 0u);
+  EXPECT_GT(coverage.above_again, 0u);
+  EXPECT_GT(coverage.results_above, 0u);
 }
 
 }  // namespace

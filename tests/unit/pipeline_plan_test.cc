@@ -496,7 +496,7 @@ TYPED_TEST(Planned, a_plan_by_which_everybody_comes_here_changes_no_byte) {
       if (rng.chance(0.6 / world)) ++front;
       const TimeNs now = kSecond + static_cast<TimeNs>(i) * kMillisecond;
       const Bytes datagram = random_datagram(rng, job, front);
-      const jobs::Binding from = binding_of_sender(job, header_of(datagram).rank_id());
+      const jobs::Binding from = binding_of_sender(job, header_of(datagram));
       const Bytes wire = wrap(datagram, from, test_box(), kBasePort);
       const bool vouched = rng.chance(0.5);
       ReceivedFrame f(wire, from.port, vouched, 9000);

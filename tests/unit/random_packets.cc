@@ -22,7 +22,13 @@ JobSpec random_spec(Rng& rng, bool mixed) {
                        .least = static_cast<std::uint8_t>(rng.between(1, spec.world)),
                        .fence = Chunk{static_cast<std::uint32_t>(rng.between(0, 20)) - 20}};
   }
-  if (!mixed) return spec;
+  if (!mixed) {
+    if (spec.stragglers.timeout == 0 && rng.chance(0.4)) {
+      spec.racks = static_cast<std::uint8_t>(rng.between(2, 4));
+      spec.parent_shards = static_cast<std::uint8_t>(rng.between(1, 4));
+    }
+    return spec;
+  }
   spec.discipline = rng.chance(0.5) ? Discipline::kShared : kDisciplines[rng.below(kDisciplines.size())];
   if (shares_slots(spec.discipline)) spec.stragglers = {};
   spec.decay = static_cast<Decay>(rng.below(3));
@@ -85,9 +91,44 @@ Bytes make_servers(Rng& rng, const jobs::NativeJob& job, Chunk chunk, const Cont
   return out;
 }
 
+// Of the parent of a job of racks, for the most part right.
+Bytes make_parents(Rng& rng, const jobs::NativeJob& job, const ContributionSpec& spec) {
+  if (rng.chance(0.2)) {
+    const auto rack = static_cast<std::uint16_t>(rng.below(job.parent.racks + 1U));
+    return make_query_above(job, spec.chunk, rack, static_cast<std::uint32_t>(rng.below(job.world + 1U)));
+  }
+  const auto flags = static_cast<std::uint8_t>((spec.flags & (kFlagZero | kFlagOverflow)) |
+                                               (rng.chance(0.3) ? kFlagRetransmit : 0));
+  Bytes out = make_result_above(job, spec.chunk, spec.values, spec.dtype, flags, spec.total);
+  if (rng.chance(0.95)) return out;
+  Header h = header_of(out);
+  h.contributors = Be{h.contributors.host() & rng.next()};
+  set_header(out, h);
+  return out;
+}
+
+// Of a worker to another rack, or back.
+void make_across(Rng& rng, const jobs::NativeJob& job, Rank rank, Bytes& out) {
+  Header h = header_of(out);
+  const auto rack = static_cast<std::uint32_t>(rng.below(job.parent.racks + 1U));
+  if (h.type == PacketType::kQuery) {
+    h.flags |= kFlagDirect;
+    h.contributors = Be{std::uint64_t{1} << rack};
+  } else {
+    h.slot = Be{kRackRankBase + rack};
+    if (rng.chance(0.5))
+      h.sum1 = Be{h.sum1.host() + keyed(job.parent.key_sum - job.ranks[raw(rank)].key, h.chunk_id())};
+    h.flags &= kFlagZero;
+    h.contributors = Be{job.members};
+  }
+  set_header(out, h);
+}
+
 }  // namespace
 
-jobs::Binding binding_of_sender(const jobs::NativeJob& job, Rank sender) {
+jobs::Binding binding_of_sender(const jobs::NativeJob& job, const Header& h) {
+  const Rank sender = h.rank_id();
+  if (job.racked != 0 && h.job_id() == job.parent.job) return test_parent();
   if (const std::uint32_t server = server_index(sender); server < job.servers) {
     return job.server_ranks.at(server).binding;
   }
@@ -160,15 +201,18 @@ Bytes random_datagram(Rng& rng, const jobs::NativeJob& job, std::uint32_t front)
   if (!halves && rng.chance(0.01)) spec.dtype = 1;
   if (shares_slots(job.discipline)) spec.priority = static_cast<std::uint8_t>(rng.below(255));
   if (job.servers != 0 && rng.chance(0.15)) return make_servers(rng, job, spec.chunk, spec);
+  if (job.racked != 0 && rng.chance(0.5 / job.world)) return make_parents(rng, job, spec);
   // Most come in the order in which they were sent, and once; some are lost, or come late or again.
   if (rng.chance(0.05)) spec.sequence = static_cast<std::uint32_t>(rng.below(200));
   Bytes out = make_contribution(job, spec);
   if (rng.chance(0.02)) {
     make_answer(rng, job, rank, out);
+    if (job.racked != 0 && rng.chance(0.7)) make_across(rng, job, rank, out);
   } else if (rng.chance(0.05)) {
     const auto other = rng.between(1, std::max(job.world - 1U, 1U));
     const Rank peer{static_cast<std::uint16_t>((raw(rank) + other) % job.world)};
     out = rng.chance(0.5) ? make_query(job, rank, spec.chunk, peer) : make_query(job, rank, spec.chunk);
+    if (job.racked != 0 && rng.chance(0.4)) make_across(rng, job, rank, out);
   } else if (rng.chance(0.01)) {
     Header h = header_of(out);
     h.slot = {};

@@ -31,8 +31,8 @@ struct RandomWorld {
 // The same job as it goes on after its epoch ended.
 [[nodiscard]] jobs::NativeJob with_new_epoch(Rng& rng, const jobs::NativeJob& job);
 
-// Where a packet of this rank, a member's or a server's, comes from; of a rank that there is not: rank 0's.
-[[nodiscard]] jobs::Binding binding_of_sender(const jobs::NativeJob& job, Rank sender);
+// Where a packet of a member, a server or the parent comes from; of a rank that there is not: rank 0.
+[[nodiscard]] jobs::Binding binding_of_sender(const jobs::NativeJob& job, const Header& h);
 
 // Mostly sensible contributions around the front, some queries and answers, a few of everything wrong.
 [[nodiscard]] Bytes random_datagram(Rng& rng, const jobs::NativeJob& job, std::uint32_t front);
