@@ -101,10 +101,11 @@ std::optional<MembershipDrop> RackSeat::receive(const Datagram& datagram, const 
 
 std::optional<MembershipDrop> RackSeat::on_farewell(const Datagram& datagram) {
   if (!bids_farewell(datagram.header)) return MembershipDrop::kEpoch;
-  if (!auth::verify(farewell_->as.session, datagram.header, datagram.payload)) return MembershipDrop::kTag;
-  // An ABORT of the parent ends a LEAVE, too.
+  // An ABORT of the parent ends a LEAVE, too. All else it said before, and its counters are not kept any more.
   const PacketType type = datagram.header.type;
-  if (type == PacketType::kAbort || type == farewell_->type) farewell_.reset();
+  if (type != PacketType::kAbort && type != farewell_->type) return MembershipDrop::kType;
+  if (!auth::verify(farewell_->as.session, datagram.header, datagram.payload)) return MembershipDrop::kTag;
+  farewell_.reset();
   return std::nullopt;
 }
 

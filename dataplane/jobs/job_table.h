@@ -122,8 +122,8 @@ struct NativeJob : Job {
 
   // Has an entry of it nothing but what every pool's has?
   [[nodiscard]] bool is_plain_pool() const noexcept {
-    return discipline == Discipline::kPool &&
-           (std::uint64_t{racked} | std::uint64_t{stragglers.timeout} << 32) == 0;
+    return (std::uint64_t{racked} | std::uint64_t{stragglers.timeout} << 32) == 0 &&
+           discipline == Discipline::kPool;
   }
 
   // What of a plan is this box's. Before: ranks and servers are filled; whose binding is empty is not known here.

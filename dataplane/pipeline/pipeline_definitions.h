@@ -196,9 +196,9 @@ Outcome Pipeline<Exec>::conclude(const Parsed& parsed, Verdict verdict, bool fre
 template <class Exec>
 [[gnu::noinline]] Outcome Pipeline<Exec>::contribute(Parsed& parsed, const Frame& frame,
                                                      TimeNs now) noexcept {
-  if (parsed.native().racked != 0) return contribute_in_rack(parsed, frame, now);
-  return shares_slots(parsed.native().discipline) ? contribute_shared(parsed, frame, now)
-                                                  : contribute_late(parsed, frame, now);
+  const jobs::NativeJob& job = parsed.native();
+  if (shares_slots(job.discipline)) return contribute_shared(parsed, frame, now);
+  return job.racked != 0 ? contribute_in_rack(parsed, frame, now) : contribute_late(parsed, frame, now);
 }
 
 // What becomes of a contribution that was not plainly added. Out of the way of those that were.
@@ -419,7 +419,8 @@ template <class Exec>
     return true;
   if (job.is_plain_pool()) [[likely]] {
     const bool suspect = state.suspect();
-    p.verify |= suspect;
+    if (suspect) [[unlikely]]
+      p.verify = true;
     Mismatch why;
     const Ruling ruling = aggregate<Pool>(exec_, job, state, p, why);
     if (ruling.verdict == Verdict::kAbsorb && p.missing == 0) [[likely]] {

@@ -76,7 +76,8 @@ void DebugLog::joined(const engine::Membership& m, const EngineStatistics& stati
   line((anew ? "joined, " + path_ + " (" + transport.describe() + ")" : std::string("new epoch")) +
        ", elements " + std::to_string(m.elements) + ", window " + std::to_string(m.window) + ", shards " +
        std::to_string(m.shards) + ", " + (m.results == ResultsMode::kMulticast ? "multicast" : "unicast") +
-       (m.has_racks() ? ", rack " + std::to_string(m.place.rack) + " of " + std::to_string(m.place.racks) : "") +
+       (m.has_racks() ? ", rack " + std::to_string(m.place.rack) + " of " + std::to_string(m.place.racks)
+                      : "") +
        ", epoch " + hexadecimal(raw(m.epoch)) + ", generation " + hexadecimal(raw(m.generation)) +
        ", after " + std::to_string(statistics.joins) + " JOINs");
 }

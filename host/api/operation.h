@@ -26,10 +26,10 @@ class WorkerView {
   struct Content {
     EngineStatistics statistics{};
     std::optional<WorkerMembership> membership{};
-    std::uint64_t missing = 0;    // ranks that progress waits for, as far as the box said
+    std::uint64_t missing = 0;     // ranks that progress waits for, as far as the box said
     std::uint32_t first_rank = 0;  // what the program calls rank 0 of it
-    std::uint64_t datagrams = 0;  // received, refused ones included
-    std::string trouble{};        // what the transport says of the path
+    std::uint64_t datagrams = 0;   // received, refused ones included
+    std::string trouble{};         // what the transport says of the path
     std::optional<Error> closed{};
     bool told = false;  // closed, and the box knows or was told often enough
   };

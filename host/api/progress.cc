@@ -206,7 +206,8 @@ void Progress::publish() {
   published_at_ = now_;
   const EngineStatistics& statistics = engine_->statistics();
   log_.changed(statistics);
-  if (engine_->state() == engine::EngineState::kJoining) log_.waiting(engine_->missing(), engine_->first_rank());
+  if (engine_->state() == engine::EngineState::kJoining)
+    log_.waiting(engine_->missing(), engine_->first_rank());
   const bool closed = engine_->state() == engine::EngineState::kClosed;
   const bool news = (closed && !closed_published_) || (told() && !told_published_);
   if (closed && !closed_published_) log_.closed(engine_->why_closed());

@@ -236,7 +236,8 @@ std::size_t ChunkStream::transmit(std::span<std::byte> out, TimeNs now, Destinat
   if (flight == nullptr) return 0;
   put_destination(flight->index, flight->box, to);
   if (cause == Cause::kEarly && membership_.world > 1 && !unheard(*flight))
-    return write_query(*flight, cause, Rto::asks_peer(flight->early) ? peer_to_query(*flight) : Peer{}, out, now);
+    return write_query(*flight, cause, Rto::asks_peer(flight->early) ? peer_to_query(*flight) : Peer{}, out,
+                       now);
   if ((cause == Cause::kTimer || flight->gone) && turn_to_query(*flight))
     return write_query(*flight, cause, peer_to_query(*flight), out, now);
   return write_contribution(*flight, cause, out, now);

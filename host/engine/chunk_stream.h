@@ -64,7 +64,8 @@ class ChunkStream {
  public:
   // `priority`: its class is that of operations that choose none. `kernels` and `statistics` must outlive the
   // stream.
-  ChunkStream(std::uint8_t priority, TimeNs rto_floor, const kernels::Kernels& kernels, EngineStatistics& statistics)
+  ChunkStream(std::uint8_t priority, TimeNs rto_floor, const kernels::Kernels& kernels,
+              EngineStatistics& statistics)
       : priority_(priority), rto_floor_(rto_floor), kernels_(kernels), statistics_(statistics) {
     boxes_.emplace_back(rto_floor);
   }
@@ -219,7 +220,7 @@ class ChunkStream {
   [[nodiscard]] bool turn_to_query(const Flight& flight) const noexcept;
   // Whom a QUERY names.
   struct Peer {
-    std::uint64_t bit = 0;                  // 0: nobody, the box alone is asked
+    std::uint64_t bit = 0;                   // 0: nobody, the box alone is asked
     std::optional<std::uint32_t> elsewhere;  // the bit is another rack's: which rank there
   };
   [[nodiscard]] Peer peer_to_query(const Flight& flight) const noexcept;
@@ -229,8 +230,8 @@ class ChunkStream {
   [[nodiscard]] bool put_exponent(Flight& flight);
   [[nodiscard]] std::size_t write_contribution(Flight& flight, Cause cause, std::span<std::byte> out,
                                                TimeNs now);
-  [[nodiscard]] std::size_t write_query(Flight& flight, Cause cause, const Peer& peer, std::span<std::byte> out,
-                                        TimeNs now);
+  [[nodiscard]] std::size_t write_query(Flight& flight, Cause cause, const Peer& peer,
+                                        std::span<std::byte> out, TimeNs now);
   [[nodiscard]] std::size_t write_answer(const OwedAnswer& owed, std::span<std::byte> out) const noexcept;
   [[nodiscard]] std::size_t write_gone(const OwedAnswer& owed, std::span<std::byte> out) const noexcept;
   // The data chunk's E lacks this rank, whose own block exceeds it.

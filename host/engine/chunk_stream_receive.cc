@@ -120,9 +120,8 @@ void ChunkStream::accept(const Datagram& datagram, Flight& flight, TimeNs now) {
   bool no_number = operation.primes(m) && datagram.header.exponent == kNotANumber;
   if (const auto data = operation.data_chunk(m)) {
     const ElementRange range = operation.range(*data);
-    const bool numbers =
-        decode_chunk(operation, range, exponent_of(operation, *data), shift_of(operation), datagram.payload,
-                     kernels_, membership_.workers_in(ranks));
+    const bool numbers = decode_chunk(operation, range, exponent_of(operation, *data), shift_of(operation),
+                                      datagram.payload, kernels_, membership_.workers_in(ranks));
     no_number = no_number || (operation.exact() && !numbers);  // of others the exponent said so before
     if (ranks != membership_.members()) operation.stats.partial.push_back({range.first, range.count, ranks});
   }

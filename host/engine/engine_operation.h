@@ -84,7 +84,8 @@ class EngineOperation {
 
   // Gives the chunks their numbers: `first` is the index of chunk 0 within the generation. words: of a
   // packet. world: how many will be in its sums.
-  void number(std::uint64_t first, std::uint32_t words, std::uint32_t lookahead, std::uint32_t world) noexcept;
+  void number(std::uint64_t first, std::uint32_t words, std::uint32_t lookahead,
+              std::uint32_t world) noexcept;
 
   [[nodiscard]] OperationId id() const noexcept { return id_; }
   [[nodiscard]] ElementType type() const noexcept { return type_; }  // in the caller's spans

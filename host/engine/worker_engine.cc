@@ -130,8 +130,9 @@ Result<OperationId> WorkerEngine::submit(ElementType type, std::vector<Segment> 
   if (auto why = objection_to(options.priority); !why.empty())
     return fail(ErrorCode::kInvalidArgument, std::move(why));
   if (options.wire == WireType::kExact && seat_.options().world > kMaxRanks)
-    return fail(ErrorCode::kInvalidArgument, "wire: exact sums are for jobs of up to 64 workers; this one has " +
-                                                 std::to_string(seat_.options().world));
+    return fail(ErrorCode::kInvalidArgument,
+                "wire: exact sums are for jobs of up to 64 workers; this one has " +
+                    std::to_string(seat_.options().world));
   if (!is_float(type)) {
     if (options.mean) return fail(ErrorCode::kInvalidArgument, "mean: only sums of float have one");
     if (options.wire == WireType::kInt16 || options.wire == WireType::kExact)

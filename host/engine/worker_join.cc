@@ -52,7 +52,8 @@ bool put_racks(const Header& header, const Joined& joined, Rank number, Membersh
 
 void put_keys(Rank number, Membership& m) noexcept {
   const auto key = [&m](std::uint32_t n) {
-    return m.has_racks() ? racked_key(m.generation, n) : rank_key(m.generation, Rank{static_cast<std::uint16_t>(n)});
+    return m.has_racks() ? racked_key(m.generation, n)
+                         : rank_key(m.generation, Rank{static_cast<std::uint16_t>(n)});
   };
   for (std::uint32_t n = 0; n < m.world; ++n) m.key_sum += key(n);
   m.key = key(raw(number));
@@ -86,8 +87,8 @@ std::optional<RackPlace> read_racks(std::span<const std::byte> text) noexcept {
   if (text.size() < sizeof(RacksText)) return std::nullopt;
   const auto said = wire_at<RacksText>(text.data());
   RackPlace place;
-  if (said.racks == 0 || said.racks > kMaxRacks || text.size() != sizeof said + said.racks || said.zero != 0 ||
-      said.rack >= said.racks || said.most_advanced >= said.racks)
+  if (said.racks == 0 || said.racks > kMaxRacks || text.size() != sizeof said + said.racks ||
+      said.zero != 0 || said.rack >= said.racks || said.most_advanced >= said.racks)
     return std::nullopt;
   place.racks = said.racks;
   place.rack = said.rack;
@@ -128,7 +129,8 @@ std::optional<Membership> to_membership(const Header& header, const Joined& said
   m.group_port = joined.group_port.host();
   m.group = joined.group;
   m.box_mac = joined.box_mac;
-  if (!put_racks(header, said, options.rank, m) || !plausible(m, options.elements) || !put_plan(header, said, m))
+  if (!put_racks(header, said, options.rank, m) || !plausible(m, options.elements) ||
+      !put_plan(header, said, m))
     return std::nullopt;
   put_keys(options.rank, m);
   m.session =

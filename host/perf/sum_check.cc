@@ -80,19 +80,22 @@ SumCheckResult check_sums(std::span<const std::int32_t> sums, std::uint64_t firs
                           const SumCheckOptions& options) noexcept {
   constexpr std::size_t kBlock = 512;
   SumCheckResult result;
-  std::array<std::int32_t, kBlock> expected{};
+  std::array<std::uint32_t, kBlock> expected{};
   for (std::size_t at = 0; at < sums.size(); at += kBlock) {
     const std::size_t n = std::min(kBlock, sums.size() - at);
     expected.fill(0);
     for (std::uint32_t rank = 0; rank < valued(options); ++rank) {
       ValueStream(options.seed, options.iteration, rank)
-          .each(first + at, n, [&](std::size_t k, std::int32_t value) { expected[k] += int_value(value); });
+          .each(first + at, n, [&](std::size_t k, std::int32_t value) {
+            expected[k] += static_cast<std::uint32_t>(int_value(value));
+          });
     }
     for (std::size_t k = 0; k < n; ++k) {
-      if (sums[at + k] == expected[k] || result.wrong++ > 0) continue;
+      const auto wanted = static_cast<std::int32_t>(expected[k]);
+      if (sums[at + k] == wanted || result.wrong++ > 0) continue;
       result.first_wrong = at + k;
       result.got = sums[at + k];
-      result.expected = expected[k];
+      result.expected = wanted;
     }
   }
   return result;

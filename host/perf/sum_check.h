@@ -14,7 +14,7 @@ namespace tally::perf {
 struct SumCheckOptions {
   std::uint64_t seed = 0;
   std::uint64_t iteration = 0;
-  std::uint32_t world = 1;     // 1..64
+  std::uint32_t world = 1;     // 1..4096
   std::uint16_t elements = 0;  // most values of 4 bytes in a packet: 16..2224
   std::uint32_t valued = 64;   // ranks from this one on have zeros
   int bits = 32;  // of the integers that stand for a float: 32; 16, of which twice as many are a block; 384
@@ -44,7 +44,7 @@ struct SumCheckResult {
 
 // and of exact sums (384 bits) the second part alone.
 
-// s = floor(log2(floor((2^(bits - 1) - 1)/N))). world: 1..64; bits: 32 or 16.
+// s = floor(log2(floor((2^(bits - 1) - 1)/N))). world: 1..4096; bits: 32 or 16.
 [[nodiscard]] int bound_shift(std::uint32_t world, int bits = 32) noexcept;
 
 // E of a packet's values: the smallest integer with 2^E >= largest, not below -96. largest: of abs(x) over
@@ -106,7 +106,7 @@ class ValueStream {
 constexpr float float_value(std::int32_t value, float scale) noexcept {
   return static_cast<float>(value) * scale;
 }
-// The int32 of a stream's value: sums of 64 ranks stay inside int32.
+// The int32 of a stream's value: sums of 64 ranks stay inside int32, those of more are modulo 2^32.
 constexpr std::int32_t int_value(std::int32_t value) noexcept { return value >> 6; }
 
 // Tensors of a model have gradients of different size: 2^-47 to 2^-34, so that the largest value of a tensor

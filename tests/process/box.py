@@ -24,19 +24,25 @@ class Job:
     weight: int = 1
     servers: int = 0  # external ones; they have the ports behind the workers'
     boxes: tuple = ()  # addresses of all its boxes, the home first
+    racks: tuple = ()  # of a job of racks: the workers of each; `workers` is of all together
+    rack: object = None  # which of them this box has; None: it is the parent
+    parent: str = ""  # then: its address
     admit: str = "off"
     stragglers: str = ""  # the inside of stragglers: {...}
     rates: str = ""  # packet_rate and bad_packet_rate, as the configuration has them
     first_port: int = 0
 
     def yaml(self, lab):
-        lines = [f"  - name: {self.name}", f"    workers: {self.workers}", f"    lease: {self.lease}",
+        size = f"racks: [{', '.join(map(str, self.racks))}]" if self.racks else f"workers: {self.workers}"
+        lines = [f"  - name: {self.name}", f"    {size}", f"    lease: {self.lease}",
                  f"    window: {self.window}", f"    results: {self.results}", f"    discipline: {self.discipline}",
                  f"    priority: {self.priority}", f"    quota: {{weight: {self.weight}}}", f"    admit: {self.admit}"]
         if self.servers:
             lines += ["    server: external", f"    servers: {self.servers}"]
         if self.boxes:
             lines.append(f"    boxes: [{', '.join(self.boxes)}]")
+        if self.rack is not None:
+            lines += [f"    rack: {self.rack}", f"    parent: {self.parent}"]
         if self.stragglers:
             lines.append(f"    stragglers: {{{self.stragglers}}}")
         if self.rates:

@@ -81,7 +81,8 @@ void put_into_racks(Scenario& s, const RackOptions& o) {
     for (std::uint8_t r = 0; r < o.racks[i]; ++r, ++number) {
       WorkerOptions& worker = s.workers.at(number);
       worker.boxes = {box.self};
-      worker.binding.address = mapped({10, static_cast<std::uint8_t>(i + 1), 0, static_cast<std::uint8_t>(r + 1)});
+      worker.binding.address =
+          mapped({10, static_cast<std::uint8_t>(i + 1), 0, static_cast<std::uint8_t>(r + 1)});
       worker.binding.mac = {2, 6, 0, 0, static_cast<std::uint8_t>(i), r};
       box.ports.push_back(worker.binding.port);
     }
@@ -347,7 +348,8 @@ std::vector<std::int32_t> HazardRack::sums_of(std::size_t number, std::uint16_t 
 void HazardRack::expect_sums_at(std::uint16_t rank, std::size_t number, std::uint16_t job,
                                 const std::vector<std::int32_t>& wanted) {
   ASSERT_TRUE(done(rank, number, job)) << "reduction " << number << " of " << worker(rank, job).describe();
-  EXPECT_EQ(reduction(number, job).at(rank).int_sums, wanted) << "reduction " << number << " at rank " << rank;
+  EXPECT_EQ(reduction(number, job).at(rank).int_sums, wanted)
+      << "reduction " << number << " at rank " << rank;
 }
 
 void HazardRack::expect_named_at(std::uint16_t rank, std::size_t number, std::uint16_t job) {

@@ -38,7 +38,8 @@ std::size_t begin_in_racks(HazardRack& rack, std::uint32_t chunks = 300) {
 }
 
 TEST(HazardRacks, racks_of_any_size_sum_as_one) {
-  for (const std::vector<std::uint8_t>& sizes : std::vector<std::vector<std::uint8_t>>{{2, 3, 1}, {1, 1}, {1}, {4}}) {
+  for (const std::vector<std::uint8_t>& sizes :
+       std::vector<std::vector<std::uint8_t>>{{2, 3, 1}, {1, 1}, {1}, {4}}) {
     HazardRack rack(in_racks(sizes));
     rack.join();
     rack.expect_exact(rack.reduce(16 * 40));
@@ -79,8 +80,8 @@ TEST(HazardRacks, floats_of_two_levels_have_the_bits_of_one) {
 TEST(HazardRacks, a_sum_of_a_rack_that_is_lost_above_is_sent_again) {
   HazardRack rack(in_racks());
   rack.join();
-  const Rule& lost = rack.lose(
-      {.worker = rack.link_to_parent(1), .up = true, .type = kContribution, .chunk = Chunk{5}}, 2);
+  const Rule& lost =
+      rack.lose({.worker = rack.link_to_parent(1), .up = true, .type = kContribution, .chunk = Chunk{5}}, 2);
   rack.expect_exact(rack.reduce(16 * 20));
   EXPECT_EQ(lost.hits(), 2U);
   EXPECT_GE(rack.of_rack(1).above_again, 2U);
@@ -206,7 +207,8 @@ TEST(HazardRacks, a_rack_whose_link_is_cut_is_named_and_all_end) {
   const std::size_t number = rack.reduce(16 * 20);
   for (const std::uint16_t r : rack.ranks()) {
     ASSERT_TRUE(rack.until([&] { return rack.failed(r, number); })) << r;
-    EXPECT_THAT(rack.error(r, number), HasSubstr(rack.rack_of(r) == 1 ? "the parent at 10.255.0.1 was silent" : "rack 1"))
+    EXPECT_THAT(rack.error(r, number),
+                HasSubstr(rack.rack_of(r) == 1 ? "the parent at 10.255.0.1 was silent" : "rack 1"))
         << "at rank " << r;
   }
 }
@@ -237,7 +239,8 @@ TEST(HazardRacks, four_thousand_and_ninety_six_workers) {
   for (std::size_t r = 0; r < world; ++r) {
     for (std::size_t i = 0; i < sums.size(); ++i) {
       values[r].push_back(std::sin(static_cast<float>(31 * r + i)));
-      sums[i] += std::llrint(std::ldexp(static_cast<double>(values[r].back()), shift));  // E is 0: all below 1
+      sums[i] +=
+          std::llrint(std::ldexp(static_cast<double>(values[r].back()), shift));  // E is 0: all below 1
     }
   }
   const std::size_t number = rack.reduce_floats(values);

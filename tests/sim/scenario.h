@@ -55,8 +55,9 @@ struct Scenario {
   std::uint64_t seed = 0;
   SwitchOptions box;
   std::vector<SwitchOptions> others;  // boxes behind it, of jobs over several
-  std::size_t racks = 0;  // of the others, the first ones: boxes of racks, whose parent `box` is; their links to it are
-                          // those of endpoints behind all others
+  std::size_t racks =
+      0;  // of the others, the first ones: boxes of racks, whose parent `box` is; their links to it are
+          // those of endpoints behind all others
   LinkOptions link;
   Faults faults;
   std::vector<std::pair<std::size_t, Faults>> link_faults;  // links with faults of their own

@@ -43,7 +43,8 @@ SwitchOptions box_of(Rng& rng, std::uint8_t i, members::NativeConfig job) {
   job.workers = job.racks->ranks_here();
   job.elements = static_cast<std::uint16_t>(16 * rng.between(1, 4));
   job.window = 16U << rng.below(2);
-  job.first_chunk = rng.chance(0.5) ? Chunk{0xFFFF'FFFDU} : Chunk{static_cast<std::uint32_t>(rng.below(2'048))};
+  job.first_chunk =
+      rng.chance(0.5) ? Chunk{0xFFFF'FFFDU} : Chunk{static_cast<std::uint32_t>(rng.below(2'048))};
   box.jobs.push_back(job);
   return box;
 }
@@ -110,11 +111,11 @@ std::size_t rack_of(const Scenario& s, std::size_t worker) {
 
 void add_blows_to_racks(Scenario& s, Rng& rng) {
   constexpr std::array kBlows{
-      Blow::kPauseWorker,      Blow::kCrashWorker,        Blow::kPauseSwitch,   Blow::kStallSwitch,
-      Blow::kRestartDataPlane, Blow::kRestartDataPlane,   Blow::kRestartSwitch, Blow::kRestartSwitch,
-      Blow::kCutBoxOff,        Blow::kDeafenBox,          Blow::kMuteBox,       Blow::kCutUp,
-      Blow::kCutDown,          Blow::kReplayControl,      Blow::kResize,        Blow::kReplayConversation,
-      Blow::kRestartTwice,     Blow::kRestartAndCrash,    Blow::kAbortByWorker, Blow::kRestartAmidOldControl};
+      Blow::kPauseWorker,      Blow::kCrashWorker,      Blow::kPauseSwitch,   Blow::kStallSwitch,
+      Blow::kRestartDataPlane, Blow::kRestartDataPlane, Blow::kRestartSwitch, Blow::kRestartSwitch,
+      Blow::kCutBoxOff,        Blow::kDeafenBox,        Blow::kMuteBox,       Blow::kCutUp,
+      Blow::kCutDown,          Blow::kReplayControl,    Blow::kResize,        Blow::kReplayConversation,
+      Blow::kRestartTwice,     Blow::kRestartAndCrash,  Blow::kAbortByWorker, Blow::kRestartAmidOldControl};
   const auto count = rng.chance(0.1) ? 0 : rng.between(1, 7);
   for (std::uint64_t i = 0; i < count; ++i) {
     PlannedBlow b{.when = rng.below(s.heal_at), .what = kBlows[rng.below(kBlows.size())]};
@@ -124,8 +125,8 @@ void add_blows_to_racks(Scenario& s, Rng& rng) {
     b.lasts = rng.below(rng.chance(0.3) ? 4 * kSecond : 50 * kMillisecond);
     b.window = 16U << rng.below(2);
     b.box = rng.below(1 + s.racks);
-    const bool of_link = b.what == Blow::kCutUp || b.what == Blow::kCutDown || b.what == Blow::kReplayControl ||
-                         b.what == Blow::kReplayConversation;
+    const bool of_link = b.what == Blow::kCutUp || b.what == Blow::kCutDown ||
+                         b.what == Blow::kReplayControl || b.what == Blow::kReplayConversation;
     if (of_link) {
       const bool above = rng.chance(0.5);
       b.box = above ? 0 : 1 + rack_of(s, b.worker);

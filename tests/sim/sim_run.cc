@@ -19,8 +19,9 @@ std::optional<std::uint64_t> number(std::string_view text) {
 }
 
 int usage() {
-  std::fputs("usage: tally_sim_run --seed N | --seeds FIRST:COUNT [--boxes | --racks] [--verbose] [--trace]\n",
-             stderr);
+  std::fputs(
+      "usage: tally_sim_run --seed N | --seeds FIRST:COUNT [--boxes | --racks] [--verbose] [--trace]\n",
+      stderr);
   return 2;
 }
 

@@ -76,9 +76,7 @@ class Simulation {
 
  private:
   bool step(TimeNs until);
-  [[nodiscard]] std::size_t endpoints() const noexcept {
-    return uplink(scenario_.racks);
-  }
+  [[nodiscard]] std::size_t endpoints() const noexcept { return uplink(scenario_.racks); }
   void add_box(const SwitchOptions& options);
   void leave_box(std::size_t box, const jobs::Binding& to, Bytes frame);
   TimeNs to_box(std::size_t endpoint, Bytes frame);

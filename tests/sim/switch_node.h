@@ -34,7 +34,7 @@ struct SwitchOptions {
   bool staged = false;
   std::vector<members::NativeConfig> jobs;
   members::PlanSource plans = members::even_plan;  // of jobs over several boxes
-  std::vector<PortIndex> ports{};                  // of a rack's box: all it has, behind one of which its parent is
+  std::vector<PortIndex> ports{};  // of a rack's box: all it has, behind one of which its parent is
 };
 
 class SwitchNode {

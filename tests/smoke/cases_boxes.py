@@ -3,7 +3,7 @@ from box import Job
 from counters import call
 from lab import case
 from programs import wait_until
-from several_boxes import SeveralBoxes
+from several_boxes import RackBoxes, SeveralBoxes
 from socket_worker import SocketServer
 from workers import UNTIL_TOLD, finish, go_on
 
@@ -100,4 +100,17 @@ def boxes_lose_a_server(lab):
     boxes.servers[0].program.kill()
     boxes.servers[0] = SocketServer(boxes.hosts[boxes.job.workers], [boxes.job], 0)
     expect_progress(workers, 5)
+    end(boxes, workers)
+
+
+@case("address")
+def racks_whose_boxes_die_one_after_the_other(lab):
+    """docs/protocol_racks.md: two racks and their parent; kill -9 of each box, and its start. No sum is wrong."""
+    boxes = RackBoxes(lab, "vgg", workers=(2, 2)).start()
+    workers = start_endless(boxes)
+    for box in boxes.boxes:
+        box.kill()
+        box.start()
+        expect_progress(workers)
+    assert call(boxes.boxes[0].control, "job.show", name="vgg")["state"] == "running"
     end(boxes, workers)

@@ -1,6 +1,8 @@
 """Several boxes on one switch that is not ours, with hosts for the workers and the servers of a job over all of them."""
+import copy
 import os
 
+from box import Job
 from counters import call
 from namespace import Namespace
 from one_arm import OneArm
@@ -95,3 +97,29 @@ class SeveralBoxes:
         for server in self.servers:
             server.stop()
         return [box.stop() for box in self.boxes if box.daemon.runs()]
+
+
+class RackBoxes:
+    """A job of racks with workers[r] in rack r, boxes[1 + r]; boxes[0] is the parent. A host for each worker."""
+
+    def __init__(self, lab, name, workers, **options):
+        self.job = Job(name, workers=sum(workers), racks=tuple(workers))
+        self.boxes = [FirstBox(lab, [self.job], hosts=self.job.workers, **options)]
+        for rack in range(len(workers)):
+            job = copy.copy(self.job)
+            job.rack, job.parent = rack, address_of_box(0)
+            self.boxes.append(FurtherBox(self.boxes[0], rack + 1, [job], **options))
+        self.rack_of = [rack for rack, count in enumerate(workers) for _ in range(count)]
+
+    def start(self):
+        for box in self.boxes:
+            box.start()
+        return self
+
+    def start_workers(self, script):
+        return [SocketWorker(self.boxes[0].hosts[rank], self.job, rank, script,
+                             environment={"TALLY_SWITCH": address_of_box(self.rack_of[rank] + 1)})
+                for rank in range(self.job.workers)]
+
+    def stop(self):
+        return [box.stop() for box in self.boxes]

@@ -72,12 +72,18 @@ const std::vector<Mistake>& mistakes() {
   static const std::string kSixtyFive(65, 'a');
   static const std::vector<Mistake> kAll{
       // Numbers.
-      {{{"TALLY_RANK", "two"}, {"TALLY_WORLD", "4"}}, "", "TALLY_RANK: 'two' is not a whole number in 0..4095"},
+      {{{"TALLY_RANK", "two"}, {"TALLY_WORLD", "4"}},
+       "",
+       "TALLY_RANK: 'two' is not a whole number in 0..4095"},
       {{{"TALLY_RANK", "-1"}, {"TALLY_WORLD", "4"}}, "", "TALLY_RANK: '-1' is not a whole number in 0..4095"},
       {{{"TALLY_RANK", "1 "}, {"TALLY_WORLD", "4"}}, "", "TALLY_RANK: '1 ' is not a whole number in 0..4095"},
-      {{{"TALLY_RANK", "4096"}, {"TALLY_WORLD", "64"}}, "", "TALLY_RANK: '4096' is not a whole number in 0..4095"},
+      {{{"TALLY_RANK", "4096"}, {"TALLY_WORLD", "64"}},
+       "",
+       "TALLY_RANK: '4096' is not a whole number in 0..4095"},
       {{{"TALLY_RANK", "0"}, {"TALLY_WORLD", "0"}}, "", "TALLY_WORLD: '0' is not a whole number in 1..4096"},
-      {{{"TALLY_RANK", "0"}, {"TALLY_WORLD", "4097"}}, "", "TALLY_WORLD: '4097' is not a whole number in 1..4096"},
+      {{{"TALLY_RANK", "0"}, {"TALLY_WORLD", "4097"}},
+       "",
+       "TALLY_WORLD: '4097' is not a whole number in 1..4096"},
       {{{"TALLY_RANK", "0"}, {"TALLY_WORLD", "1e1"}},
        "",
        "TALLY_WORLD: '1e1' is not a whole number in 1..4096"},

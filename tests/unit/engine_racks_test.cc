@@ -161,8 +161,7 @@ TEST_F(OfRacks, WhatContradictsItselfIsNotEntered) {
   refuses("whom to ask is none of the rack", [this] { epoch_.most_advanced = Rank{3}; });
   refuses("multicast", [this] { epoch_.results = ResultsMode::kMulticast; });
   refuses("stragglers", [this] { epoch_.stragglers = true; });
-  refuses("shared slots",
-          [this] { epoch_.discipline = Discipline::kShared, epoch_.shared_slots = 8; });
+  refuses("shared slots", [this] { epoch_.discipline = Discipline::kShared, epoch_.shared_slots = 8; });
 }
 
 TEST_F(OfRacks, TextsOfAnotherLengthAreNotEntered) {

@@ -92,7 +92,7 @@ TEST(PerfValues, IntSumsOf64RanksStayInside) {
 }
 
 TEST(PerfBound, AgreesWithTheEngineThoughWrittenApart) {
-  for (std::uint32_t world = 1; world <= 64; ++world)
+  for (std::uint32_t world = 1; world <= kMaxWorld; ++world)
     for (const Dtype dtype : {Dtype::kFloat32, Dtype::kInt16})
       EXPECT_EQ(perf::bound_shift(world, dtype == Dtype::kInt16 ? 16 : 32), engine::sum_shift(world, dtype));
   for (const float x : {1.0F, 0.75F, 1.0000001F, 2.0F, 0x1p-96F, 0x1p-97F, 0x1p-149F, 0x1p126F, 0x1.8p125F})

@@ -5,7 +5,7 @@ import wire_headers
 from capture import Tshark
 from lab import case
 from samples import (COUNTER, JOB, NONCE, PLAN_BYTES, PLAN_ID, SIX, TAG, TAGGED, called_back, elsewhere, every_type,
-                     heartbeat, incomplete, planned, rejected, wish)
+                     heartbeat, in_racks, incomplete, planned, rejected, wish)
 from tally_wire import (ABORT, ANSWER, CHALLENGE, CONTRIBUTE, ENLIST, HEADER_FIELDS, HEARTBEAT, JOIN, JOINED, LEAVE, LOST,
                         NACK, PLAN, PROBE, QUERY, REJECT, RESULT, SWITCH_RANK, unpack_header)
 
@@ -51,13 +51,14 @@ def every_type_with_all_its_fields(lab):
 @case()
 def fields_lie_where_the_headers_put_them(lab):
     """Offsets and sizes of struct Header, the payloads and GenerationRecord, from include/tally."""
-    packets = Tshark(lab).named({**every_type(JOB), "planned": planned(JOB)})
+    packets = Tshark(lab).named({**every_type(JOB), "planned": planned(JOB), "racks": in_racks(JOB)})
     structs = [("Header", "tally", QUERY, 42), ("JoinPayload", "tally.join", JOIN, 98),
                ("JoinedPayload", "tally.joined", JOINED, 98), ("GenerationRecord", "tally.record", JOIN, 98 + 32),
                ("GenerationRecord", "tally.record", JOINED, 98 + 32), ("CountedPayload", "tally", LEAVE, 98),
                ("ChallengePayload", "tally.challenge", CHALLENGE, 98), ("PlanPayload", "tally.plan", PLAN, 98),
                ("LostPayload", "tally.lost", LOST, 98), ("EnlistPayload", "tally.enlist", ENLIST, 98),
-               ("GenerationRecord", "tally.record", ENLIST, 98 + 32), ("PlannedText", "tally.planned", "planned", 98 + 100)]
+               ("GenerationRecord", "tally.record", ENLIST, 98 + 32), ("PlannedText", "tally.planned", "planned", 98 + 100),
+               ("RacksText", "tally.racks", "racks", 98 + 100)]
     for struct, prefix, kind, start in structs:
         for name, offset, size in wire_headers.members(struct):
             field = "tally.counter" if (struct, name) == ("LostPayload", "counter") else f"{prefix}.{name}"
@@ -80,10 +81,11 @@ def names_are_those_of_the_headers(lab):
              "tally.joined.results": "ResultsMode"}
     for field, enum in enums.items():
         assert shown[field] == wire_headers.enumerators(enum), field
-    flags = {**wire_headers.enumerators("Flag"), wire_headers.constant("kFlagPlanned"): "PLANNED"}
+    flags = {**wire_headers.enumerators("Flag"), wire_headers.constant("kFlagPlanned"): "PLANNED",
+             wire_headers.constant("kFlagRacks"): "RACKS"}
     for flag, name in flags.items():
         assert int(tshark.fields[f"tally.flags.{name.lower()}"][4], 0) == flag, name
-    assert int(tshark.fields["tally.flags.reserved"][4], 0) == 0xFF - sum(flags)
+    assert sum(flags) == 0xFF
     script = (tshark.script.parent / "tally" / "names.lua").read_text()
     for constant, name in (("kWireVersion", "version"), ("kBasePort", "base_port"), ("kMaxShards", "max_shards"),
                            ("kMulticastPort", "multicast_port"), ("kHeaderBytes", "header_bytes"),
@@ -91,7 +93,8 @@ def names_are_those_of_the_headers(lab):
                            ("kMaxElements", "max_elements"), ("kNoExponent", "no_exponent"),
                            ("kNotANumber", "not_a_number"),
                            ("kMaxTextBytes", "max_text_bytes"), ("kMaxNameBytes", "max_name_bytes"),
-                           ("kTagBytes", "tag_bytes")):
+                           ("kTagBytes", "tag_bytes"), ("kRackRankBase", "first_rack_rank"),
+                           ("kServerRankBase", "first_server_rank")):
         written = re.search(rf"^  {name} = (\S+),", script, re.M).group(1)
         assert int(written, 0) == wire_headers.constant(constant), constant
 
@@ -102,7 +105,7 @@ def membership_payloads(lab):
     packets = Tshark(lab).named(every_type(JOB))
     record = {"generation": JOB.generation, "first_chunk": 3, "largest_window": 256, "lookahead": 128, "elements": 16}
     said = {"instance": 0x1111222233334444, "nonce": NONCE, "attempt": 9, "lowest": 5, "next": 8, "world": 2,
-            "elements": 16, "name_bytes": 6, "reserved": 0}
+            "elements": 16, "name_bytes": 6, "rack_workers": 0}
     for name, value in said.items():
         assert packets[JOIN].number(f"tally.join.{name}") == value, name
     assert packets[JOIN].one("tally.join.name") == "resnet"
@@ -138,6 +141,17 @@ def payloads_of_several_boxes(lab):
     assert packets["elsewhere"].one("tally.joined.home") == "::ffff:10.9.0.1"
     for kind in ("planned", "elsewhere", "wish"):
         assert not packets[kind].has_error() and packets[kind].one("tally.payload.status") == "1", kind
+
+
+@case()
+def what_joined_says_of_racks(lab):
+    """RacksText, and the workers of each rack behind it. Nothing is verified with the keys of one bitmap."""
+    packet, sums = Tshark(lab).packets([in_racks(JOB), JOB.contribute(0, 4, list(range(16))).frame()], *VERIFY)
+    for name, value in {"rack": 1, "most_advanced": 2, "racks": 3, "zero": 0}.items():
+        assert packet.number(f"tally.racks.{name}") == value, name
+    assert packet.all("tally.racks.workers") == ["2", "3", "1"]
+    assert packet.number("tally.flags.racks") == 1 and not packet.has_error(), packet.remarks()
+    assert packet.one("tally.payload.status") == "1" and sums.one("tally.sum.status") == "2"
 
 
 @case()

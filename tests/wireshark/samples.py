@@ -45,6 +45,7 @@ def joined_payload(job, status=1, missing=0, text=b""):
 PLAN_ID = bytes(range(0xA0, 0xB0))
 PLAN_BYTES = 3_000  # three pages
 PLANNED = 64
+RACKS = 128
 
 
 def enlist_payload(job, name=b"resnet"):
@@ -65,6 +66,11 @@ def planned(job, to=0):
     """JOINED(running) of a job over several boxes."""
     text = PLAN_ID + struct.pack(">IB3x", PLAN_BYTES, 2)
     return from_box(job, to, JOINED, joined_payload(job, text=text), flags=PLANNED)
+
+
+def in_racks(job, to=0):
+    """JOINED(running) of the middle one of three racks."""
+    return from_box(job, to, JOINED, joined_payload(job, text=bytes([1, 2, 3, 0, 2, 3, 1])), flags=RACKS)
 
 
 def elsewhere(job, to=0):

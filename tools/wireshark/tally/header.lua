@@ -22,7 +22,7 @@ local f = {
   zero = ProtoField.bool("tally.flags.zero", "ZERO (all values are 0, and left out)", 8, nil, 0x10),
   incomplete = ProtoField.bool("tally.flags.incomplete", "INCOMPLETE (lacks ranks)", 8, nil, 0x20),
   planned = ProtoField.bool("tally.flags.planned", "PLANNED (JOINED: a job over several boxes)", 8, nil, 0x40),
-  reserved = ProtoField.uint8("tally.flags.reserved", "Reserved", base.HEX, nil, 0x80),
+  racks = ProtoField.bool("tally.flags.racks", "RACKS (JOINED: a job of racks)", 8, nil, 0x80),
   priority = ProtoField.uint8("tally.priority", "Priority"),
   class = ProtoField.uint8("tally.class", "Class", base.DEC, nil, 0xC0),
   job = ProtoField.uint16("tally.job", "Job"),
@@ -48,7 +48,7 @@ local f = {
 }
 header.fields = f
 
-local flag_fields = { f.retransmit, f.direct, f.overflow, f.collision, f.zero, f.incomplete, f.planned, f.reserved }
+local flag_fields = { f.retransmit, f.direct, f.overflow, f.collision, f.zero, f.incomplete, f.planned, f.racks }
 
 -- The field called slot carries something else in some types.
 local other_slots = { CONTRIBUTE = "sequence", ANSWER = "asker", REJECT = "reason", NACK = "sequence" }
@@ -71,7 +71,7 @@ end
 local function explain_flags(item, range, p)
   for _, field in ipairs(flag_fields) do item:add(field, range) end
   local said, left = {}, p.flags
-  local known = names.known_flags + (p.kind == names.of.JOINED and names.planned_flag or 0)
+  local known = names.known_flags + (p.kind == names.of.JOINED and names.planned_flag + names.racks_flag or 0)
   for bit_number = 0, 7 do
     local flag = 2 ^ bit_number
     if left % 2 == 1 and bit.band(known, flag) ~= 0 then said[#said + 1] = names.flag[flag] end

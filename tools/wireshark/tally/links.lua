@@ -85,7 +85,8 @@ local function note_join(p, frame)
     joins[p.nonce] = frame
   else  -- CHALLENGE or JOINED
     if joins[p.nonce] then answer({ joins[p.nonce] }, frame) end
-    if names.status[p.status] == "RUNNING" and p.world >= 1 and p.world <= 64 then
+    -- In a job of racks a packet's keys are of more than who is in its bitmap.
+    if names.status[p.status] == "RUNNING" and not p.racks and p.world >= 1 and p.world <= 64 then
       local members = {}
       for rank = 0, p.world - 1 do members[#members + 1] = rank end
       generations[job_key(p)] = { number = p.generation, members = members }

@@ -24,7 +24,7 @@ local join = {
   elements = ProtoField.uint16("tally.join.elements", "Elements at most"),
   last = ProtoField.none("tally.join.last", "Its last generation record"),
   name_bytes = ProtoField.uint8("tally.join.name_bytes", "Length of the name"),
-  reserved = ProtoField.uint8("tally.join.reserved", "Reserved"),
+  rack_workers = ProtoField.uint8("tally.join.rack_workers", "Workers of the rack, from its box to its parent"),
   challenge = ProtoField.bytes("tally.join.challenge", "Challenge that it brings"),
   name = ProtoField.string("tally.join.name", "Name of the job"),
 }
@@ -58,6 +58,14 @@ local planned = {
   home = ProtoField.uint8("tally.planned.home", "Which of its boxes this is"),
   zero = ProtoField.bytes("tally.planned.zero", "Reserved"),
 }
+-- The same with the flag RACKS: RacksText, and behind it a byte for each rack.
+local racks = {
+  rack = ProtoField.uint8("tally.racks.rack", "Which rack this is of"),
+  most_advanced = ProtoField.uint8("tally.racks.most_advanced", "Most advanced rack"),
+  racks = ProtoField.uint8("tally.racks.racks", "Racks"),
+  zero = ProtoField.uint8("tally.racks.zero", "Reserved"),
+  workers = ProtoField.uint8("tally.racks.workers", "Workers of a rack"),
+}
 local challenge = {
   nonce = ProtoField.uint64("tally.challenge.nonce", "Nonce", base.HEX),
   challenge = ProtoField.bytes("tally.challenge.challenge", "Challenge"),
@@ -66,7 +74,7 @@ local tag = ProtoField.bytes("tally.tag", "Tag")
 
 local membership = { fields = { tag = tag } }
 for prefix, group in pairs({ record_ = record, join_ = join, joined_ = joined, challenge_ = challenge,
-                                planned_ = planned }) do
+                                planned_ = planned, racks_ = racks }) do
   for name, field in pairs(group) do membership.fields[prefix .. name] = field end
 end
 
@@ -85,11 +93,12 @@ membership.add_record = add_record
 
 local join_layout = {
   { "instance", 8 }, { "nonce", 8 }, { "attempt", 4 }, { "lowest", 4 }, { "next", 4 }, { "world", 2 },
-  { "elements", 2 }, { "last", 22, add_record(join.last) }, { "name_bytes", 1 }, { "reserved", 1 },
+  { "elements", 2 }, { "last", 22, add_record(join.last) }, { "name_bytes", 1 }, { "rack_workers", 1 },
   { "challenge", names.tag_bytes },
 }
 local challenge_layout = { { "nonce", 8 }, { "challenge", names.tag_bytes } }
 local planned_layout = { { "plan", 16 }, { "bytes", 4 }, { "home", 1 }, { "zero", 3 } }
+local racks_layout = { { "rack", 1 }, { "most_advanced", 1 }, { "racks", 1 }, { "zero", 1 } }
 local address_bytes = 16
 local joined_layout = {
   { "nonce", 8 }, { "missing", 8 }, { "cookie", 8 }, { "salt", 8 }, { "record", 22, add_record(joined.record) },
@@ -126,6 +135,14 @@ function membership.CHALLENGE(tree, tvb, p)
   return at
 end
 
+local function add_racks(tree, tvb, at, text_bytes)
+  local _, from, whole = layout.add(tree, tvb, at, racks_layout, racks)
+  if not whole then return end
+  for i = from, math.min(at + text_bytes, tvb:len()) - 1 do
+    tree:add(racks.workers, tvb(i, 1)):append_text(string.format(" (rack %d)", i - from))
+  end
+end
+
 function membership.JOINED(tree, tvb, p)
   local items, at, whole = layout.add(tree, tvb, 0, joined_layout, joined)
   if not whole then return nil end
@@ -140,6 +157,9 @@ function membership.JOINED(tree, tvb, p)
   local is_planned = bit.band(p.flags, names.planned_flag) ~= 0
   if is_planned and text_bytes == layout.bytes(planned_layout) then
     layout.add(tree, tvb, at, planned_layout, planned)
+  elseif bit.band(p.flags, names.racks_flag) ~= 0 and text_bytes >= layout.bytes(racks_layout) then
+    p.racks = true
+    add_racks(tree, tvb, at, text_bytes)
   elseif names.status[p.status] == "ELSEWHERE" and text_bytes == address_bytes then
     if at + address_bytes <= tvb:len() then
       tree:add(joined.home, tvb(at, address_bytes))

@@ -19,8 +19,11 @@ local names = {
   box_rank = 0xFFFF,
   first_server_rank = 0xFF00,
   last_server_rank = 0xFF0F,
+  first_rack_rank = 0xFE00,
+  last_rack_rank = 0xFE3F,
   known_flags = 1 + 2 + 4 + 8 + 16 + 32,
-  planned_flag = 64,  -- known in JOINED alone
+  planned_flag = 64,  -- known in JOINED alone, as the next
+  racks_flag = 128,
   plan_page_bytes = 1280,
 }
 
@@ -30,7 +33,7 @@ names.type = {
   [15] = "NACK", [16] = "CHALLENGE", [17] = "PLAN", [18] = "LOST", [19] = "ENLIST",
 }
 names.flag = { [1] = "RETRANSMIT", [2] = "DIRECT", [4] = "OVERFLOW", [8] = "COLLISION", [16] = "ZERO",
-  [32] = "INCOMPLETE", [64] = "PLANNED" }
+  [32] = "INCOMPLETE", [64] = "PLANNED", [128] = "RACKS" }
 names.dtype = { [0] = "INT32", [1] = "FLOAT32", [2] = "INT16", [255] = "FAREWELL" }
 names.reason = { [1] = "EPOCH", [2] = "JOB", [3] = "WAITING" }
 names.status = { [1] = "RUNNING", [2] = "FORMING", [3] = "REFUSED", [4] = "ELSEWHERE" }
@@ -63,6 +66,9 @@ function names.rank(rank)
   if rank == names.box_rank then return "box" end
   if rank >= names.first_server_rank and rank <= names.last_server_rank then
     return string.format("server %d", rank - names.first_server_rank)
+  end
+  if rank >= names.first_rack_rank and rank <= names.last_rack_rank then
+    return string.format("rack %d", rank - names.first_rack_rank)
   end
   return string.format("rank %d", rank)
 end
