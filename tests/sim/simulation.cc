@@ -18,8 +18,8 @@ bool asks_its_way(const SwitchNode& box, const Bytes& frame) {
   const auto datagram = std::span{frame}.subspan(kOuterBytes);
   if (header_of(datagram).type != PacketType::kJoin) return false;
   const auto join = wire_at<JoinPayload>(datagram.data() + kHeaderBytes);
-  return box.is_elsewhere({reinterpret_cast<const char*>(datagram.data()) + kHeaderBytes + sizeof join,
-                           join.name_bytes});
+  return box.is_elsewhere(
+      {reinterpret_cast<const char*>(datagram.data()) + kHeaderBytes + sizeof join, join.name_bytes});
 }
 
 }  // namespace
