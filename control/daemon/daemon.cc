@@ -64,7 +64,10 @@ class Life {
               [this](TimeNs now) { return fleet_ ? fleet_->status(now) : nullptr; }}) {
     if (store)
       fleet_.emplace(
-          start.config, std::move(store), [this] { return room(); }, feed_.sink(), steady_now());
+          start.config, std::move(store),
+          FleetFace{[this] { return room(); }, [this] { return shared_jobs(); },
+                    [this](const std::string& job, const Ipv6& home) { return set_home(job, home); }},
+          feed_.sink(), steady_now());
     feed_.send_to(exchange_);
     if (!control) return;
     server_.emplace(io_, std::move(*control), box_, feed_.sink());
@@ -178,8 +181,32 @@ class Life {
     for (const api::JobCounts& job : box_.snapshot()->jobs)
       if (job.declared) reserved += std::uint64_t{job.status.reserved} * plane_.cores();
     const auto shared = totals["shared_slots"].get<std::uint64_t>();
+    std::uint64_t rate = 0;
+    for (std::size_t port = 0; port < plane_.ports(); ++port)
+      rate += plane_.rate(PortIndex{static_cast<std::uint16_t>(port)});
     return {.free_slots = shared > reserved ? shared - reserved : 0,
-            .free_bytes = totals["own_free"].get<std::uint64_t>()};
+            .free_bytes = totals["own_free"].get<std::uint64_t>(),
+            .rate = rate};
+  }
+
+  std::vector<SharedJob> shared_jobs() {
+    std::vector<SharedJob> all;
+    if (loop_.done()) return all;
+    for (const auto& [i, job] : config::jobs_of<config::NativeConfig>(reload_.config())) {
+      if (!job->boxes) continue;
+      const auto home = loop_.members().engine().home_of(job->name);
+      if (!home) continue;
+      SharedJob& shared =
+          all.emplace_back(SharedJob{job->name, job->workers, job->external_servers(), *job->boxes});
+      shared.boxes.home = *home;
+    }
+    return all;
+  }
+
+  Result<void> set_home(const std::string& job, const Ipv6& home) {
+    auto done = loop_.members().engine().set_home(job, home, steady_now());
+    loop_.members().look(steady_now());
+    return done;
   }
 
   // A moment for the farewell, which is on its way since the end began; without it the fleet waits for the lease.

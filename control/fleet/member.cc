@@ -29,6 +29,8 @@ const char* name_of(Standing::Kind kind) noexcept {
       return "member";
     case Standing::Kind::kTaken:
       return "taken";
+    case Standing::Kind::kIgnored:
+      return "ignored";
     case Standing::Kind::kRefused:
       return "refused";
     case Standing::Kind::kAway:
@@ -77,7 +79,8 @@ void Member::tick(TimeNs now) {
     if (keeper_.ready() && lease_.holds(now)) {
       const Candidate me{options_.id, self_.life, lease_.id(), registered_};
       if (options_.plans) seats_.run_for_planner(view(), me, now);
-      if (options_.homes) seats_.run_for_homes(view(), me, now);
+      for (const JobRecord* const job : seats_.run_for_homes(view(), me, jobs_, now))
+        if (!orders_.busy(Outcome::Kind::kDeclare, job->name)) (void)declare(*job, now);
     }
   }
   judge_standing(now);
@@ -205,6 +208,9 @@ void Member::judge_standing(TimeNs now) {
   } else if (taken_since_ && now >= *taken_since_ + 2 * options_.lease) {
     next.kind = Standing::Kind::kTaken;
     next.text = "another box has the ID " + options_.id + ": " + taken_by_;
+  } else if (const auto bad = view().bad().find(view().keys().box(options_.id)); bad != view().bad().end()) {
+    next.kind = Standing::Kind::kIgnored;
+    next.text = bad->second;
   }
   if (next.kind == standing_.kind) {
     standing_.text = std::move(next.text);
@@ -220,6 +226,8 @@ void Member::judge_standing(TimeNs now) {
   if (next.kind == Standing::Kind::kRefused)
     notes_.push_back({true, "the store of the fleet refuses this box: " + next.text});
   if (next.kind == Standing::Kind::kTaken) notes_.push_back({true, next.text});
+  if (next.kind == Standing::Kind::kIgnored)
+    notes_.push_back({true, "the fleet does without this box: " + next.text});
   standing_ = std::move(next);
 }
 

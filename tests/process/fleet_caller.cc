@@ -269,6 +269,11 @@ int run_member(etcd::EtcdStore& store, const std::string& prefix, const std::str
       if (!done) say({{"refused", done.error().what}});
     }
     lines.clear();
+    // Whatever somebody has declared it would be the home of.
+    std::map<std::string, fleet::OwnJob> jobs;
+    for (const auto& [name, seen] : member.view().jobs())
+      if (seen.record) jobs[name] = {.record = *seen.record, .addresses = self.addresses};
+    member.set_jobs(std::move(jobs));
     member.tick(now);
     for (const fleet::Note& note : member.take_notes()) say({{"note", note.text}, {"bad", note.bad}});
     for (const fleet::Outcome& outcome : member.take_outcomes())

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,11 +17,16 @@
 
 namespace tally::fleet {
 
+// Of a box, in all of its lives: that of box a is 10.0.0.2.
+inline std::string address_of(const std::string& id) {
+  return "10.0.0." + std::to_string(id.at(0) - 'a' + 2);
+}
+
 inline BoxRecord box_record(const std::string& name, std::uint64_t life) {
   return {.name = name,
           .life = life,
           .since = 1'700'000'000,
-          .addresses = {"10.0.0." + std::to_string(life % 200 + 1)},
+          .addresses = {address_of(name)},
           .rate = 100'000'000'000,
           .cores = 4,
           .free_slots = 4096,
@@ -53,6 +59,8 @@ class Bed {
 
   FakeServer server{};
   std::vector<Box> boxes{};
+  std::map<std::string, OwnJob>
+      jobs{};  // that boxes have in their configuration, which are started from now on
   TimeNs now = kSecond;
   std::function<void()> after_each_turn{};
 
@@ -72,7 +80,17 @@ class Bed {
     box.life = ++lives_;
     options.id = box.id;
     box.member = std::make_unique<Member>(std::move(options), *box.store, box_record(box.id, box.life), now);
+    box.member->set_jobs(jobs);
     box.stopped = false;
+  }
+  // All boxes have it from now on.
+  void give(const std::string& job) {
+    OwnJob& own = jobs[job];
+    own.record = {.name = job, .spec = Json{{"workers", 2}}};
+    own.addresses.clear();
+    for (const Box& box : boxes) own.addresses.push_back(address_of(box.id));
+    for (const Box& box : boxes)
+      if (box.member) box.member->set_jobs(jobs);
   }
   static void kill(Box& box) { box.member.reset(); }
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,7 @@ class FleetMember : public ::testing::Test {
   void declare(Bed::Box& box, const std::string& job) {
     ASSERT_TRUE(box.member->declare({.name = job, .spec = Json{{"workers", 2}}}, bed.now));
     ASSERT_TRUE(bed.run_until([&] { return bed.homes(job).size() == 1 && knows(planner(), job); }));
+    bed.give(job);
   }
   static bool knows(const Bed::Box& box, const std::string& job) {
     return box.member->view().jobs().contains(job) && box.member->view().jobs().at(job).record;
@@ -302,13 +304,84 @@ TEST_F(FleetMember, OneTakesTheHomeOfABoxThatDied) {
   EXPECT_LE(bed.now - died, 7 * kSecond);
 }
 
+TEST_F(FleetMember, ABoxThatDoesNotHaveTheJobDoesNotTakeIt) {
+  start();
+  declare(bed.box("b"), "resnet");
+  bed.box("a").member->set_jobs({});
+  bed.jobs.at("resnet").addresses = {"10.0.0.3", "10.0.0.9"};  // b, and nobody who is there
+  bed.box("c").member->set_jobs(bed.jobs);
+  Bed::kill(bed.box("b"));
+  bed.run(20 * kSecond);
+  EXPECT_THAT(bed.homes("resnet"), IsEmpty());
+  bed.start(bed.box("b"));
+  EXPECT_TRUE(bed.run_until([&] { return bed.homes("resnet") == std::vector<std::string>{"b"}; }));
+}
+
+// The first of a job's list is its home, unless it is not there.
+TEST_F(FleetMember, TheFirstOfItsBoxesDeclaresAJob) {
+  start();
+  bed.give("resnet");
+  std::reverse(bed.jobs.at("resnet").addresses.begin(), bed.jobs.at("resnet").addresses.end());
+  for (Bed::Box& box : bed.boxes) box.member->set_jobs(bed.jobs);
+  ASSERT_TRUE(bed.run_until([&] { return bed.homes("resnet").size() == 1; }));
+  EXPECT_THAT(bed.homes("resnet"), ElementsAre("c"));
+  ASSERT_TRUE(bed.run_until([&] { return knows(bed.box("a"), "resnet"); }));
+  EXPECT_EQ(bed.box("a").member->view().jobs().at("resnet").record->spec, (Json{{"workers", 2}}));
+}
+
+TEST_F(FleetMember, AJobWhoseFirstBoxIsNotThereIsDeclaredByAnother) {
+  start();
+  bed.give("resnet");
+  bed.jobs.at("resnet").addresses.insert(bed.jobs.at("resnet").addresses.begin(), "10.0.0.99");
+  for (Bed::Box& box : bed.boxes) box.member->set_jobs(bed.jobs);
+  bed.run(4 * kSecond);
+  EXPECT_THAT(bed.homes("resnet"), IsEmpty()) << "it may be about to begin";
+  EXPECT_TRUE(bed.run_until([&] { return bed.homes("resnet").size() == 1; }, 5 * kSecond));
+}
+
+// Of all that know it: a lease that ended while the home lived moves nothing, if the home hears of it in time.
+TEST_F(FleetMember, WhoIsTheHomeNowTakesItsSeatBackFirst) {
+  start();
+  declare(bed.box("c"), "resnet");
+  bed.jobs.at("resnet").at_home = true;
+  bed.box("c").member->set_jobs(bed.jobs);
+  ASSERT_EQ(place_for_home(bed.box("a").member->view(), bed.jobs.at("resnet"), "c"), 0U);
+  ASSERT_TRUE(bed.server.apply(Erase{{"/tally/job/resnet/home", false}}));
+  ASSERT_TRUE(bed.run_until([&] { return bed.homes("resnet").size() == 1; }));
+  EXPECT_THAT(bed.homes("resnet"), ElementsAre("c"));
+  // And when all is gone from the store.
+  bed.server.wipe();
+  ASSERT_TRUE(
+      bed.run_until([&] { return bed.there("/tally/job/resnet/home") && all_know(3); }, 60 * kSecond));
+  ASSERT_TRUE(bed.run_until([&] { return bed.homes("resnet").size() == 1; }));
+  EXPECT_THAT(bed.homes("resnet"), ElementsAre("c"));
+}
+
+TEST_F(FleetMember, ABoxBeyondTheLimitSaysThatTheFleetDoesWithoutIt) {
+  const LeaseId lease = bed.server.apply(Grant{600 * kSecond})->lease;
+  for (std::size_t i = 0; i < kMostBoxes; ++i)
+    bed.put("/tally/box/x" + std::to_string(i), text_of(box_record("x", i + 1)), lease);
+  bed.boxes.reserve(1);
+  Bed::Box& a = bed.add("a");
+  ASSERT_TRUE(bed.run_until([&] { return a.member->standing().kind == Standing::Kind::kIgnored; }));
+  EXPECT_EQ(a.member->standing().text, "the fleet has 64 boxes already");
+  EXPECT_THAT(a.notes, Contains("the fleet does without this box: the fleet has 64 boxes already"));
+  ASSERT_TRUE(bed.server.apply(Erase{{"/tally/box/x7", false}}));
+  bed.start(a);
+  EXPECT_TRUE(
+      bed.run_until([&] { return a.member->standing().kind == Standing::Kind::kMember; }, 60 * kSecond));
+}
+
 TEST_F(FleetMember, HomesSpreadOverTheBoxes) {
   bed.boxes.reserve(4);
-  for (const char* const id : {"a", "b", "c", "d"}) bed.add(id, {.homes = std::string(id) != "d"});
+  for (const char* const id : {"a", "b", "c", "d"}) bed.add(id);
   ASSERT_TRUE(bed.run_until([&] { return all_know(4); }));
   Bed::Box& d = bed.box("d");
   for (int i = 0; i < 30; ++i) ASSERT_TRUE(d.member->declare({.name = "j" + std::to_string(i)}, bed.now));
   bed.run(2 * kSecond);
+  for (int i = 0; i < 30; ++i) bed.give("j" + std::to_string(i));
+  for (auto& [name, job] : bed.jobs) job.addresses = {"10.9.9.9", "10.0.0.2", "10.0.0.3", "10.0.0.4"};
+  for (Bed::Box& box : bed.boxes) box.member->set_jobs(bed.jobs);
   Bed::kill(d);
   ASSERT_TRUE(bed.run_until([&] {
     for (int i = 0; i < 30; ++i)
