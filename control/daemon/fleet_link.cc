@@ -111,7 +111,7 @@ std::shared_ptr<const api::FleetStatus> FleetLink::status(TimeNs now) {
                            box.record.cores, box.record.free_slots, box.record.free_bytes});
   for (const auto& [name, job] : view.jobs()) {
     const auto plan = job.newest_plan();
-    made->jobs.push_back({name, job.home ? job.home->record.box : "", plan ? plan->epoch : 0});
+    made->jobs.push_back({name, job.home ? job.home->record.box : "", plan ? plan->number : 0});
   }
   for (const auto& [key, why] : view.bad()) {
     if (made->bad.size() == kMostBadShown) break;

@@ -80,11 +80,14 @@ class Member {
   [[nodiscard]] bool is_home_of(const std::string& job, TimeNs now) const;
 
   // Outcomes follow. Fails at once where it cannot be done now.
-  // plan: of a job that is declared, its epoch above all plans of the job.
+  // plan: of a job that is declared, its number above all plans of the job.
   [[nodiscard]] Result<void> publish(const PlanRecord& plan, TimeNs now);
   // A job that nobody has declared; this box becomes its home.
   [[nodiscard]] Result<void> declare(const JobRecord& job, TimeNs now);
-  // With its home and plans. Its home alone may.
+  // Where the members of a job are that runs with this box as its home; nothing is written if that stands there. Their
+  // number is drawn here: another one than any facts had, whoever was the home. Empty: it does not run any more.
+  [[nodiscard]] Result<void> tell_facts(const std::string& job, std::optional<FactsRecord> facts, TimeNs now);
+  // With its home, facts and plans. Its home alone may.
   [[nodiscard]] Result<void> withdraw(const std::string& job, TimeNs now);
   [[nodiscard]] std::vector<Outcome> take_outcomes() { return orders_.take(); }
   // For the log.
@@ -111,6 +114,7 @@ class Member {
   Seats seats_;
   Orders orders_;
   std::map<std::string, OwnJob> jobs_{};
+  std::uint64_t newest_facts_ = 0;  // number of those that this box said last
   Step step_ = Step::kOutside;
   LeaseId registered_lease_ = 0;
   Revision registered_ = 0;  // its record was created then

@@ -14,6 +14,7 @@
 
 #include "fake_store.h"
 #include "fleet/member.h"
+#include "text/text.h"
 
 namespace tally::fleet {
 
@@ -33,14 +34,24 @@ inline BoxRecord box_record(const std::string& name, std::uint64_t life) {
           .free_bytes = 64U << 20U};
 }
 
-// A plan that puts all groups to the first box. generation: by which a test knows who wrote it.
-inline PlanRecord plan_of(const std::string& job, std::uint32_t epoch, std::uint64_t generation = 1,
-                          std::vector<std::string> boxes = {"a"}) {
-  PlanRecord plan{
-      .job = job, .generation = generation, .epoch = epoch, .boxes = std::move(boxes), .servers = 2};
-  plan.racks.resize(1);
-  for (std::size_t i = 0; i < kPlanGroups; ++i) plan.racks[0][i].server = static_cast<std::uint8_t>(i % 2);
-  return plan;
+// A plan that puts all groups to the first box. facts: by which a test knows who wrote it.
+inline PlanRecord plan_of(const std::string& job, std::uint32_t number, std::uint64_t facts = 1,
+                          const std::vector<std::string>& boxes = {"10.0.0.2"}) {
+  PlanRecord record{.job = job, .facts = facts, .number = number};
+  for (const std::string& box : boxes) record.plan.boxes.push_back(text::ip_address(box).value());
+  record.plan.server_count = 2;
+  record.plan.tables.resize(1);
+  record.plan.table_of = {0, 0};
+  for (std::size_t i = 0; i < kPlanGroups; ++i) record.plan.servers[i] = static_cast<std::uint8_t>(i % 2);
+  return record;
+}
+
+inline FactsRecord facts_of(std::uint64_t number = 1) {
+  return {.number = number,
+          .ranks = {"10.0.1.1", "10.0.1.2"},
+          .servers = {"10.0.2.1"},
+          .boxes = {"10.0.0.2", "10.0.0.3"},
+          .usable = 0b11};
 }
 
 class Bed {

@@ -216,8 +216,7 @@ TEST_F(FleetMember, APlanIsWrittenAndReadByAll) {
     bed.run(kSecond);
   }
   EXPECT_EQ(bed.box("c").member->view().jobs().at("resnet").plans.size(), 2U);
-  EXPECT_EQ(planner().member->publish(plan_of("resnet", 4), bed.now).error().what,
-            "job resnet has a plan for epoch 4");
+  EXPECT_EQ(planner().member->publish(plan_of("resnet", 4), bed.now).error().what, "job resnet has plan 4");
 }
 
 TEST_F(FleetMember, NobodyElseWritesAPlan) {
@@ -229,9 +228,9 @@ TEST_F(FleetMember, NobodyElseWritesAPlan) {
   EXPECT_EQ(planner().member->publish(plan_of("bert", 1), bed.now).error().what,
             "job bert is not declared in the fleet");
   PlanRecord none = plan_of("resnet", 1);
-  none.boxes.clear();
+  none.plan.boxes.clear();
   EXPECT_EQ(planner().member->publish(none, bed.now).error().what,
-            "the plan is none: it is not for 1 to 64 boxes");
+            "the plan is none: its parts do not fit each other");
 }
 
 // A planner whose lease the store has ended does not know it yet, and its plan is on the way.
@@ -302,6 +301,62 @@ TEST_F(FleetMember, OneTakesTheHomeOfABoxThatDied) {
   ASSERT_TRUE(bed.run_until([&] { return bed.homes("resnet").size() == 1; }));
   EXPECT_THAT(bed.homes("resnet"), Not(ElementsAre("b")));
   EXPECT_LE(bed.now - died, 7 * kSecond);
+}
+
+// Facts go with the home that says them, and a plan is for those that it names.
+TEST_F(FleetMember, APlanIsForTheFactsOfTheHome) {
+  start();
+  declare(bed.box("b"), "resnet");
+  const auto seen = [&](const std::string& id) -> const SeenJob& {
+    return bed.box(id).member->view().jobs().at("resnet");
+  };
+  EXPECT_FALSE(seen("a").wants_plan()) << "it does not run";
+  ASSERT_TRUE(bed.box("b").member->tell_facts("resnet", facts_of(), bed.now));
+  ASSERT_TRUE(bed.run_until([&] { return seen(planner().id).wants_plan() && seen("b").facts.has_value(); }));
+  const std::uint64_t first = seen("b").facts->number;
+  // Said again they are the same ones.
+  ASSERT_TRUE(bed.box("b").member->tell_facts("resnet", facts_of(), bed.now));
+  bed.run(kSecond);
+  EXPECT_EQ(seen("b").facts->number, first);
+  ASSERT_TRUE(planner().member->publish(plan_of("resnet", 1, first), bed.now));
+  ASSERT_TRUE(bed.run_until([&] { return seen("b").plan_for_facts() != nullptr; }));
+  EXPECT_FALSE(seen("b").wants_plan());
+  FactsRecord other = facts_of();
+  other.usable = 0b01;
+  ASSERT_TRUE(bed.box("b").member->tell_facts("resnet", other, bed.now));
+  ASSERT_TRUE(bed.run_until([&] { return seen("b").wants_plan(); }));
+  EXPECT_EQ(seen("b").plan_for_facts(), nullptr) << "it may have a box that is lost";
+  EXPECT_GT(seen("b").facts->number, first);
+  // Nobody else says anything of the job.
+  EXPECT_FALSE(bed.box("a").member->tell_facts("resnet", other, bed.now));
+  const std::uint64_t second = seen("b").facts->number;
+  Bed::kill(bed.box("b"));
+  ASSERT_TRUE(bed.run_until([&] { return bed.homes("resnet").size() == 1; }));
+  const std::string heir = bed.homes("resnet").at(0);
+  EXPECT_FALSE(seen(heir).facts) << "they went with their home";
+  ASSERT_TRUE(bed.box(heir).member->tell_facts("resnet", other, bed.now));
+  ASSERT_TRUE(bed.run_until([&] { return seen(heir).facts.has_value(); }));
+  EXPECT_GT(seen(heir).facts->number, second);
+  ASSERT_TRUE(bed.box(heir).member->tell_facts("resnet", std::nullopt, bed.now));
+  EXPECT_TRUE(bed.run_until([&] { return !seen(heir).facts; }));
+}
+
+// Its facts arrive when another box is the home.
+TEST_F(FleetMember, AHomeThatWasReplacedSaysNothingOfTheJob) {
+  start();
+  declare(bed.box("b"), "resnet");
+  Bed::Box& b = bed.box("b");
+  b.store->faults.unreachable = true;
+  ASSERT_TRUE(b.member->tell_facts("resnet", facts_of(), bed.now));
+  bed.server.end_lease(bed.server.pairs().at("/tally/job/resnet/home").lease);
+  b.stopped = true;
+  ASSERT_TRUE(bed.run_until([&] { return bed.there("/tally/job/resnet/home"); }));
+  b.store->faults.unreachable = false;
+  b.stopped = false;
+  ASSERT_TRUE(
+      bed.run_until([&] { return !b.outcomes.empty() && b.outcomes.back().kind == Outcome::Kind::kFacts; }));
+  EXPECT_EQ(b.outcomes.back().verdict, Verdict::kFenced);
+  EXPECT_FALSE(bed.there("/tally/job/resnet/facts"));
 }
 
 TEST_F(FleetMember, ABoxThatDoesNotHaveTheJobDoesNotTakeIt) {

@@ -56,10 +56,10 @@ class Historian {
   void plan_written(const PlanKey& key, const Change& change) {
     const auto plan = read_plan(key, change.pair.value);
     ASSERT_TRUE(plan) << plan.error();
-    EXPECT_EQ(plan->generation, planner_) << "a plan of one who is not the planner";
+    EXPECT_EQ(plan->facts, planner_) << "a plan of one who is not the planner";
     EXPECT_EQ(change.pair.created, change.pair.modified) << "a plan was written over";
-    EXPECT_GT(key.epoch, epochs_[key.job]) << "an epoch that is behind";
-    epochs_[key.job] = key.epoch;
+    EXPECT_GT(key.number, epochs_[key.job]) << "an epoch that is behind";
+    epochs_[key.job] = key.number;
     planners_.insert(planner_);
     ++plans_;
   }
@@ -153,7 +153,7 @@ class Life {
         continue;
       for (const auto& [name, job] : box.member->view().jobs()) {
         const auto newest = job.newest_plan();
-        const std::uint32_t epoch = (newest ? newest->epoch : epochs_[name]) + 1;
+        const std::uint32_t epoch = (newest ? newest->number : epochs_[name]) + 1;
         if (box.member->publish(plan_of(name, epoch, box.life), bed_.now))
           epochs_[name] = std::max(epochs_[name], epoch);
       }
