@@ -6,6 +6,7 @@
 #include <csignal>
 #include <ctime>
 
+#include <algorithm>
 #include <asio.hpp>
 #include <cstdio>
 #include <functional>
@@ -66,7 +67,8 @@ class Life {
       fleet_.emplace(
           start.config, std::move(store),
           FleetFace{[this] { return room(); }, [this] { return shared_jobs(); },
-                    [this](const std::string& job, const Ipv6& home) { return set_home(job, home); }},
+                    [this](const std::string& job, const Ipv6& home) { return set_home(job, home); },
+                    [this](const Ipv6& address) { try_again(address); }},
           feed_.sink(), steady_now());
     feed_.send_to(exchange_);
     if (!control) return;
@@ -207,6 +209,18 @@ class Life {
     auto done = loop_.members().engine().set_home(job, home, steady_now());
     loop_.members().look(steady_now());
     return done;
+  }
+
+  // Jobs whose home this is, and whose members have lost the box at this address.
+  void try_again(const Ipv6& address) {
+    const members::MembershipEngine& jobs = loop_.members().engine();
+    for (const members::JobStatus& job : jobs.status(steady_now())) {
+      if (!job.boxes || job.boxes->home != job.boxes->here) continue;
+      const auto lost = std::ranges::any_of(job.boxes->boxes, [&](const members::BoxStatus& box) {
+        return box.address == address && box.left_out;
+      });
+      if (lost) (void)loop_.members().engine().replan(job.name, steady_now());
+    }
   }
 
   // A moment for the farewell, which is on its way since the end began; without it the fleet waits for the lease.

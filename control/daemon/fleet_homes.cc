@@ -35,8 +35,12 @@ std::optional<std::size_t> box_at(const SharedJob& job, const fleet::BoxRecord& 
 
 }  // namespace
 
-FleetHomes::FleetHomes(fleet::Member& member, Jobs jobs, SetHome set_home, LogSink log)
-    : member_(member), jobs_(std::move(jobs)), set_home_(std::move(set_home)), log_(std::move(log)) {}
+FleetHomes::FleetHomes(fleet::Member& member, Jobs jobs, SetHome set_home, BoxSeen box_seen, LogSink log)
+    : member_(member),
+      jobs_(std::move(jobs)),
+      set_home_(std::move(set_home)),
+      box_seen_(std::move(box_seen)),
+      log_(std::move(log)) {}
 
 void FleetHomes::turn(TimeNs now) {
   const std::vector<SharedJob> jobs = jobs_();
@@ -47,6 +51,22 @@ void FleetHomes::turn(TimeNs now) {
   // What was read before the store was gone moves nothing: all of it was followed then.
   if (!member_.knows_fleet()) return;
   for (const SharedJob& job : jobs) follow(job);
+  look_at_boxes(now);
+}
+
+// Each life of a box once.
+void FleetHomes::look_at_boxes(TimeNs now) {
+  const auto& boxes = member_.view().boxes();
+  std::erase_if(boxes_, [&](const auto& known) { return !boxes.contains(known.first); });
+  for (const auto& [id, box] : boxes) {
+    if (id == member_.id()) continue;
+    SeenLife& known = boxes_[id];
+    if (known.created != box.created) known = {.created = box.created, .since = now};
+    if (known.told || now < known.since + kSettled) continue;
+    known.told = true;
+    for (const std::string& text : box.record.addresses)
+      if (const auto address = text::ip_address(text)) box_seen_(*address);
+  }
 }
 
 // A job that went from here is another box's, if it has it too.

@@ -33,23 +33,36 @@ class FleetHomes {
   using Jobs = std::function<std::vector<SharedJob>()>;
   // The home of one of them is at this address, which is one of its boxes'.
   using SetHome = std::function<Result<void>(const std::string& job, const Ipv6& home)>;
+  // A box has begun, or is in the fleet again: plans that did without it may try it.
+  using BoxSeen = std::function<void(const Ipv6& address)>;
 
   // What it is given outlives it.
-  FleetHomes(fleet::Member& member, Jobs jobs, SetHome set_home, LogSink log);
+  FleetHomes(fleet::Member& member, Jobs jobs, SetHome set_home, BoxSeen box_seen, LogSink log);
 
   // Before each tick of the member.
   void turn(TimeNs now);
 
  private:
+  // So long a box has time to find out who is the home of its jobs: one that thinks it is the home itself takes nobody.
+  static constexpr TimeNs kSettled = kSecond;
+
   void give_back(const std::vector<SharedJob>& jobs, TimeNs now);
   void follow(const SharedJob& job);
+  void look_at_boxes(TimeNs now);
   void complain_once(const std::string& job, const std::string& text);
 
   fleet::Member& member_;
   Jobs jobs_;
   SetHome set_home_;
+  BoxSeen box_seen_;
   LogSink log_;
-  std::set<std::string> gone_{};                    // were here; what of them is this box's is withdrawn
+  std::set<std::string> gone_{};  // were here; what of them is this box's is withdrawn
+  struct SeenLife {
+    fleet::Revision created = 0;
+    TimeNs since = 0;
+    bool told = false;
+  };
+  std::map<std::string, SeenLife> boxes_{};         // that are there
   std::set<std::string> here_{};                    // in the last turn
   std::map<std::string, std::string> complaint_{};  // of each job, the last one
 };

@@ -54,7 +54,7 @@ FleetLink::FleetLink(const config::Config& config, std::unique_ptr<fleet::Store>
       room_(std::move(face.room)),
       log_(std::move(log)),
       member_(options_of(config), *store_, self_, now),
-      homes_(member_, std::move(face.jobs), std::move(face.set_home), log_),
+      homes_(member_, std::move(face.jobs), std::move(face.set_home), std::move(face.box_seen), log_),
       next_look_(now) {}
 
 void FleetLink::turn(TimeNs now) {

@@ -29,6 +29,7 @@ struct FleetFace {
   std::function<FleetRoom()> room;  // about once a second
   FleetHomes::Jobs jobs;
   FleetHomes::SetHome set_home;
+  FleetHomes::BoxSeen box_seen;
 };
 
 class FleetLink {

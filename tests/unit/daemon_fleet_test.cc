@@ -36,7 +36,8 @@ struct DaemonFleet : testing::Test {
     link.emplace(
         config, std::move(owned),
         daemon::FleetFace{[this] { return room; }, [this] { return jobs; },
-                          [this](const std::string& job, const Ipv6& home) { return set_home(job, home); }},
+                          [this](const std::string& job, const Ipv6& home) { return set_home(job, home); },
+                          [this](const Ipv6& address) { seen.push_back(address); }},
         [this](daemon::LogLevel, std::string_view text) { log.emplace_back(text); }, now);
   }
   void run(TimeNs span) {
@@ -84,7 +85,8 @@ struct DaemonFleet : testing::Test {
   TimeNs now = kSecond;
   daemon::FleetRoom room{.free_slots = 7, .free_bytes = 1'000'000};
   std::vector<daemon::SharedJob> jobs;
-  int told = 0;  // times that a job got another home
+  std::vector<Ipv6> seen;  // boxes that have begun
+  int told = 0;            // times that a job got another home
   std::vector<std::string> log;
   std::optional<daemon::FleetLink> link;
 };
@@ -230,6 +232,19 @@ TEST_F(DaemonFleet, AHomeThatIsNoneOfItsBoxesMovesNothing) {
   EXPECT_EQ(told, 0);
   const std::string said = "job 'vgg': its home in the fleet is box rack9, which is none of its boxes here";
   EXPECT_EQ(std::count(log.begin(), log.end(), said), 1);
+}
+
+TEST_F(DaemonFleet, EachLifeOfABoxIsSeenOnce) {
+  run(2 * kSecond);
+  EXPECT_TRUE(seen.empty()) << "itself it knows";
+  const auto lease = add_box("rack2", "10.0.0.2");
+  run(5 * kSecond);
+  EXPECT_THAT(seen, ElementsAre(mapped({10, 0, 0, 2})));
+  server.end_lease(lease);
+  run(kSecond);
+  add_box("rack2", "10.0.0.2");
+  run(5 * kSecond);
+  EXPECT_THAT(seen, ElementsAre(mapped({10, 0, 0, 2}), mapped({10, 0, 0, 2})));
 }
 
 TEST_F(DaemonFleet, AJobThatItsHomeHasNoMoreIsWithdrawn) {
