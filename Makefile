@@ -12,6 +12,7 @@ BUILD_DIR ?= build
 YES ?=
 #: NET        make demo: NET=veth has workers on kernel sockets and veth links instead of memif
 NET ?=
+#: FLEET      make demo: an etcd and so many boxes of a fleet instead, 3 to 16, whose job's home is killed midway
 #: LOSS       make demo: lose this share of all frames on purpose, for example LOSS=1%
 LOSS ?=
 #: TESTS      make test: only the tests whose names match this regular expression
@@ -105,8 +106,8 @@ build-tsan: configure-tsan ## build the tests that have threads with clang++ and
 	@cmake --build '$(TSAN_DIR)' --parallel $(JOBS) --target $(TSAN_TARGETS)
 
 demo: configure ## one switch, two training jobs and an urgent one midway, every sum checked
-	@cmake --build '$(BUILD_DIR)' --parallel $(JOBS) --target tally-demo-worker tally-perf tallyd tallyctl tally_dpdk_transport
-	@NET='$(NET)' tools/demo '$(BUILD_DIR)' $(if $(LOSS),--loss '$(LOSS)')
+	@cmake --build '$(BUILD_DIR)' --parallel $(JOBS) --target tally-demo-worker tally-perf tally-ps tallyd tallyctl tally_dpdk_transport
+	@$(if $(FLEET),tools/demo-fleet '$(BUILD_DIR)' --boxes '$(FLEET)',NET='$(NET)' tools/demo '$(BUILD_DIR)' $(if $(LOSS),--loss '$(LOSS)'))
 
 test: build build-asan build-tsan ## run the tests of the three builds; the last line counts them
 	@$(HUGEPAGES) tools/run-tests --jobs $(JOBS) --only '$(TESTS)' 'g++ Release=$(BUILD_DIR)' \

@@ -1,10 +1,13 @@
-// A worker of `make demo` (tools/demo): sums a model's gradients again and again and checks every sum. Who it
+// A worker of `make demo` (tools/demo, tools/demo-fleet): sums a model's gradients again and again and checks every sum. Who it
 // is comes from TALLY_* (worker.h); what it does is told in lines on stdout:
 //
 // joined: all ranks are there
 // tensor ITERATION NUMBER ELEMENTS CRC WRONG: a sum; CRC32C of its bytes, elements outside the bound
 // finished RETRANSMISSIONS ERROR REDUCING VERIFYING: all of them; the largest error in parts of its bound,
 //   seconds with sums under way, and of CPU for the values and their checks
+
+#include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -64,10 +67,15 @@ class DemoWorker {
              std::uint64_t seed)
       : worker_(worker), membership_(membership), tensors_(std::move(tensors)), seed_(seed) {}
 
+  // 0: until a rank has a line on stdin.
   Result<void> run(std::uint32_t iterations) {
     std::puts("joined");
-    for (std::uint32_t i = 0; i < iterations; ++i) {
+    for (std::uint32_t i = 0; iterations == 0 || i < iterations; ++i) {
       if (auto done = iterate(i); !done) return done;
+      if (iterations != 0) continue;
+      const auto ends = is_told();
+      if (!ends) return tl::unexpected<Error>(ends.error());
+      if (*ends) break;
     }
     if (auto done = worker_.leave(kPatience); !done) return done;
     const auto counted = worker_.statistics();
@@ -77,6 +85,16 @@ class DemoWorker {
   }
 
  private:
+  // All ranks hear the same, so that they end after the same iteration.
+  Result<bool> is_told() {
+    constexpr int kPause = 20;  // ms, so that whoever reads the lines keeps up
+    pollfd in{STDIN_FILENO, POLLIN, 0};
+    std::int32_t votes = ::poll(&in, 1, kPause) > 0 ? 1 : 0;
+    const auto voted = worker_.allreduce_async(std::span(&votes, 1)).wait(kPatience);
+    if (!voted) return tl::unexpected<Error>(voted.error());
+    return votes > 0;
+  }
+
   Result<void> iterate(std::uint32_t iteration) {
     std::uint32_t next = 0;
     std::uint64_t first = 0;
@@ -160,7 +178,7 @@ int work(std::vector<std::uint32_t> tensors, std::uint32_t iterations, std::uint
   return done ? 0 : complain(done.error().text());
 }
 
-// resnet50|bert|dlrm DIVISOR ITERATIONS SEED, or only the first two: then it prints how large the tensors
+// resnet50|bert|dlrm DIVISOR ITERATIONS|0 SEED, or only the first two: then it prints how large the tensors
 // are.
 int run(std::span<char*> words) {
   const auto number = [&](std::size_t i) { return std::stoul(words[i]); };

@@ -14,6 +14,7 @@ constexpr std::array<EventKind, 19> kKinds{{
     {"job.draining", "some have left, the others go on"},
     {"job.ended", "everybody has left"},
     {"job.aborted", "it failed, and the text says why: a lease that ran out and whose, sizes that differ"},
+    {"job.home", "of a job over several boxes another one became the home, or this one"},
     {"job.window", "it gives slot memory to another job, or gets it back"},
     {"job.waits", "it cannot begin, and the text says what it lacks"},
     {"job.parent", "of the box of a rack: what its parent is to it"},

@@ -36,9 +36,9 @@ struct FleetStatus {
   std::string id{};      // of this box
   std::string prefix{};  // of the fleet
   std::vector<std::string> endpoints{};
-  std::string standing{};         // "joining", "member", "taken", "refused", "away", "left"
+  std::string standing{};         // "joining", "member", "taken", "ignored", "refused", "away", "left"
   TimeNs since = 0;               // by the snapshot's clock; of away: when the store answered last
-  std::string text{};             // why, of taken, refused, away
+  std::string text{};             // why, of taken, ignored, refused, away
   bool known = false;             // the fleet was read once
   std::string planner{};          // a box; empty: none at the moment
   bool is_planner = false;        // this one, and its lease holds

@@ -325,6 +325,7 @@ std::string standing_text(const Json& fleet) {
            "); jobs go on, nothing new is planned\n" +
            (is_true(fleet, "known") ? "what was known then:\n" : "");
   if (standing == "refused") return box + "ETCD REFUSES IT: " + why + "\n";
+  if (standing == "ignored") return box + "NOT IN IT: the others do without it: " + why + "\n";
   if (standing == "taken") return box + "NOT IN IT: " + why + "; give each box an id of its own (fleet.id)\n";
   return box + standing + "\n";
 }

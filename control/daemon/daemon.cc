@@ -6,6 +6,7 @@
 #include <csignal>
 #include <ctime>
 
+#include <algorithm>
 #include <asio.hpp>
 #include <cstdio>
 #include <functional>
@@ -66,7 +67,11 @@ class Life {
               [this](TimeNs now) { return fleet_ ? fleet_->status(now) : nullptr; }, &planner_}) {
     if (store)
       fleet_.emplace(
-          start.config, std::move(store), [this] { return room(); }, feed_.sink(), steady_now());
+          start.config, std::move(store),
+          FleetFace{[this] { return room(); }, [this] { return shared_jobs(); },
+                    [this](const std::string& job, const Ipv6& home) { return set_home(job, home); },
+                    [this](const Ipv6& address) { try_again(address); }},
+          feed_.sink(), steady_now());
     feed_.send_to(exchange_);
     if (!control) return;
     server_.emplace(io_, std::move(*control), box_, feed_.sink());
@@ -181,8 +186,44 @@ class Life {
     for (const api::JobCounts& job : box_.snapshot()->jobs)
       if (job.declared) reserved += std::uint64_t{job.status.reserved} * plane_.cores();
     const auto shared = totals["shared_slots"].get<std::uint64_t>();
+    std::uint64_t rate = 0;
+    for (std::size_t port = 0; port < plane_.ports(); ++port)
+      rate += plane_.rate(PortIndex{static_cast<std::uint16_t>(port)});
     return {.free_slots = shared > reserved ? shared - reserved : 0,
-            .free_bytes = totals["own_free"].get<std::uint64_t>()};
+            .free_bytes = totals["own_free"].get<std::uint64_t>(),
+            .rate = rate};
+  }
+
+  std::vector<SharedJob> shared_jobs() {
+    std::vector<SharedJob> all;
+    if (loop_.done()) return all;
+    for (const auto& [i, job] : config::jobs_of<config::NativeConfig>(reload_.config())) {
+      if (!job->boxes) continue;
+      const auto home = loop_.members().engine().home_of(job->name);
+      if (!home) continue;
+      SharedJob& shared =
+          all.emplace_back(SharedJob{job->name, job->workers, job->external_servers(), *job->boxes});
+      shared.boxes.home = *home;
+    }
+    return all;
+  }
+
+  Result<void> set_home(const std::string& job, const Ipv6& home) {
+    auto done = loop_.members().engine().set_home(job, home, steady_now());
+    loop_.members().look(steady_now());
+    return done;
+  }
+
+  // Jobs whose home this is, and whose members have lost the box at this address.
+  void try_again(const Ipv6& address) {
+    const members::MembershipEngine& jobs = loop_.members().engine();
+    for (const members::JobStatus& job : jobs.status(steady_now())) {
+      if (!job.boxes || job.boxes->home != job.boxes->here) continue;
+      const auto lost = std::ranges::any_of(job.boxes->boxes, [&](const members::BoxStatus& box) {
+        return box.address == address && box.left_out;
+      });
+      if (lost) (void)loop_.members().engine().replan(job.name, steady_now());
+    }
   }
 
   // A moment for the farewell, which is on its way since the end began; without it the fleet waits for the lease.

@@ -27,11 +27,8 @@ fleet::BoxRecord first_record(const config::Config& config) {
 }
 
 fleet::MemberOptions options_of(const config::Config& config) {
-  // It neither plans nor keeps jobs of several boxes: a seat would be taken from who does.
-  return {.prefix = config.fleet.prefix,
-          .id = config.fleet.id.value_or(config.instance),
-          .plans = false,
-          .homes = false};
+  // It does not plan: the seat would be taken from who does.
+  return {.prefix = config.fleet.prefix, .id = config.fleet.id.value_or(config.instance), .plans = false};
 }
 
 }  // namespace
@@ -49,14 +46,15 @@ Result<std::unique_ptr<fleet::Store>> FleetLink::store_of(const config::Config& 
   return std::unique_ptr<fleet::Store>(std::move(*store));
 }
 
-FleetLink::FleetLink(const config::Config& config, std::unique_ptr<fleet::Store> store,
-                     std::function<FleetRoom()> room, LogSink log, TimeNs now)
+FleetLink::FleetLink(const config::Config& config, std::unique_ptr<fleet::Store> store, FleetFace face,
+                     LogSink log, TimeNs now)
     : section_(config.fleet),
       self_(first_record(config)),
       store_(std::move(store)),
-      room_(std::move(room)),
+      room_(std::move(face.room)),
       log_(std::move(log)),
       member_(options_of(config), *store_, self_, now),
+      homes_(member_, std::move(face.jobs), std::move(face.set_home), std::move(face.box_seen), log_),
       next_look_(now) {}
 
 void FleetLink::turn(TimeNs now) {
@@ -67,9 +65,15 @@ void FleetLink::turn(TimeNs now) {
     const FleetRoom room = room_();
     self_.free_slots = room.free_slots;
     self_.free_bytes = room.free_bytes;
+    self_.rate = room.rate;
     member_.set_self(self_);
   }
+  homes_.turn(now);  // also of a box that leaves: what still runs here goes to who takes its place
   member_.tick(now);
+  // What became of a job that was declared or withdrawn, the view tells.
+  for (const fleet::Outcome& outcome : member_.take_outcomes())
+    if (outcome.verdict == fleet::Outcome::Verdict::kUnknown)
+      log_(LogLevel::kWarning, "fleet: job '" + outcome.job + "': no certain answer: " + outcome.text);
   tell(now);
 }
 
@@ -107,7 +111,7 @@ std::shared_ptr<const api::FleetStatus> FleetLink::status(TimeNs now) {
                            box.record.cores, box.record.free_slots, box.record.free_bytes});
   for (const auto& [name, job] : view.jobs()) {
     const auto plan = job.newest_plan();
-    made->jobs.push_back({name, job.home ? job.home->record.box : "", plan ? plan->epoch : 0});
+    made->jobs.push_back({name, job.home ? job.home->record.box : "", plan ? plan->number : 0});
   }
   for (const auto& [key, why] : view.bad()) {
     if (made->bad.size() == kMostBadShown) break;

@@ -9,6 +9,7 @@
 
 #include "api/fleet_status.h"
 #include "config/config.h"
+#include "daemon/fleet_homes.h"
 #include "daemon/log.h"
 #include "fleet/member.h"
 #include "tally/error.h"
@@ -20,6 +21,15 @@ namespace tally::daemon {
 struct FleetRoom {
   std::uint64_t free_slots = 0;  // shared ones that are nobody's by reservation
   std::uint64_t free_bytes = 0;  // of slot memory for pools
+  std::uint64_t rate = 0;        // bit/s of the ports whose link is up; 0: none says
+};
+
+// What the fleet needs of its box. Called on the control thread.
+struct FleetFace {
+  std::function<FleetRoom()> room;  // about once a second
+  FleetHomes::Jobs jobs;
+  FleetHomes::SetHome set_home;
+  FleetHomes::BoxSeen box_seen;
 };
 
 class FleetLink {
@@ -27,9 +37,9 @@ class FleetLink {
   // The store of etcd, as the configuration says, in threads that keep off the data cores.
   [[nodiscard]] static Result<std::unique_ptr<fleet::Store>> store_of(const config::Config& config);
 
-  // room: is called about once a second. It, and the log, outlive the link.
-  FleetLink(const config::Config& config, std::unique_ptr<fleet::Store> store,
-            std::function<FleetRoom()> room, LogSink log, TimeNs now);
+  // What it is given outlives the link.
+  FleetLink(const config::Config& config, std::unique_ptr<fleet::Store> store, FleetFace face, LogSink log,
+            TimeNs now);
 
   // In every turn of the loop; does something at most every Member::kTurn.
   void turn(TimeNs now);
@@ -52,6 +62,7 @@ class FleetLink {
   LogSink log_;
   LogLimit limit_{50, kSecond};  // a fleet whose boxes come and go together
   fleet::Member member_;
+  FleetHomes homes_;
   bool leaving_ = false;
   TimeNs next_turn_ = 0;
   TimeNs next_look_ = 0;

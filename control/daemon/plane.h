@@ -35,6 +35,7 @@ class Plane {
   [[nodiscard]] virtual std::string port_name(PortIndex port) const = 0;
   [[nodiscard]] virtual dpdk::PortLink link(PortIndex port) const = 0;
   virtual dpdk::PortLink follow(PortIndex port, TimeNs now) = 0;
+  [[nodiscard]] virtual std::uint64_t rate(PortIndex port) const = 0;
   virtual void announce(PortIndex port) = 0;
   [[nodiscard]] virtual dpdk::PortStatistics port_statistics(PortIndex port) const = 0;
   virtual void impair(PortIndex port, const impair::PortImpairment& faults) = 0;
@@ -70,6 +71,7 @@ class RunningPlane final : public Plane {
   std::string port_name(PortIndex port) const override { return plane_.port(port).name(); }
   dpdk::PortLink link(PortIndex port) const override { return plane_.port(port).link(); }
   dpdk::PortLink follow(PortIndex port, TimeNs now) override { return plane_.follow(port, now); }
+  std::uint64_t rate(PortIndex port) const override { return plane_.port(port).rate(); }
   void announce(PortIndex port) override { plane_.announce(port); }
   dpdk::PortStatistics port_statistics(PortIndex port) const override { return plane_.port_statistics(port); }
   void impair(PortIndex port, const impair::PortImpairment& faults) override { plane_.impair(port, faults); }

@@ -29,6 +29,8 @@ const char* name_of(Standing::Kind kind) noexcept {
       return "member";
     case Standing::Kind::kTaken:
       return "taken";
+    case Standing::Kind::kIgnored:
+      return "ignored";
     case Standing::Kind::kRefused:
       return "refused";
     case Standing::Kind::kAway:
@@ -77,7 +79,8 @@ void Member::tick(TimeNs now) {
     if (keeper_.ready() && lease_.holds(now)) {
       const Candidate me{options_.id, self_.life, lease_.id(), registered_};
       if (options_.plans) seats_.run_for_planner(view(), me, now);
-      if (options_.homes) seats_.run_for_homes(view(), me, now);
+      for (const JobRecord* const job : seats_.run_for_homes(view(), me, jobs_, now))
+        if (!orders_.busy(Outcome::Kind::kDeclare, job->name)) (void)declare(*job, now);
     }
   }
   judge_standing(now);
@@ -205,6 +208,9 @@ void Member::judge_standing(TimeNs now) {
   } else if (taken_since_ && now >= *taken_since_ + 2 * options_.lease) {
     next.kind = Standing::Kind::kTaken;
     next.text = "another box has the ID " + options_.id + ": " + taken_by_;
+  } else if (const auto bad = view().bad().find(view().keys().box(options_.id)); bad != view().bad().end()) {
+    next.kind = Standing::Kind::kIgnored;
+    next.text = bad->second;
   }
   if (next.kind == standing_.kind) {
     standing_.text = std::move(next.text);
@@ -220,6 +226,8 @@ void Member::judge_standing(TimeNs now) {
   if (next.kind == Standing::Kind::kRefused)
     notes_.push_back({true, "the store of the fleet refuses this box: " + next.text});
   if (next.kind == Standing::Kind::kTaken) notes_.push_back({true, next.text});
+  if (next.kind == Standing::Kind::kIgnored)
+    notes_.push_back({true, "the fleet does without this box: " + next.text});
   standing_ = std::move(next);
 }
 
@@ -262,13 +270,13 @@ Result<void> Member::publish(const PlanRecord& plan, TimeNs now) {
   const auto job = view().jobs().find(plan.job);
   if (job == view().jobs().end() || !job->second.record)
     return fail(ErrorCode::kRefused, "job " + plan.job + " is not declared in the fleet");
-  if (!job->second.plans.empty() && plan.epoch <= job->second.plans.rbegin()->first)
-    return fail(ErrorCode::kInvalidArgument, "job " + plan.job + " has a plan for epoch " +
-                                                 std::to_string(job->second.plans.rbegin()->first));
+  if (!job->second.plans.empty() && plan.number <= job->second.plans.rbegin()->first)
+    return fail(ErrorCode::kInvalidArgument,
+                "job " + plan.job + " has plan " + std::to_string(job->second.plans.rbegin()->first));
   if (orders_.busy(Outcome::Kind::kPlan, plan.job))
     return fail(ErrorCode::kRefused, "a plan for job " + plan.job + " is on its way");
   const Keys& keys = view().keys();
-  const std::string key = keys.plan(plan.job, plan.epoch);
+  const std::string key = keys.plan(plan.job, plan.number);
   std::string value = text_of(plan);
   Transaction transaction{
       .compare = {created(keys.planner(), fence), created(keys.job(plan.job), job->second.created),
@@ -276,10 +284,10 @@ Result<void> Member::publish(const PlanRecord& plan, TimeNs now) {
       .then = {Put{key, value, 0}},
       .otherwise = {Read{{keys.planner(), false}}, Read{{keys.job(plan.job), false}}, Read{{key, false}}}};
   // The one before it stays: a box may be about to read it.
-  if (plan.epoch > 1)
-    transaction.then.emplace_back(EraseUpTo{keys.plans(plan.job), keys.plan(plan.job, plan.epoch - 1)});
+  if (plan.number > 1)
+    transaction.then.emplace_back(EraseUpTo{keys.plans(plan.job), keys.plan(plan.job, plan.number - 1)});
   orders_.begin(
-      {.kind = Outcome::Kind::kPlan, .job = plan.job, .epoch = plan.epoch}, std::move(transaction),
+      {.kind = Outcome::Kind::kPlan, .job = plan.job, .number = plan.number}, std::move(transaction),
       [fence, declared = job->second.created, value = std::move(value)](const Reply& reply, Outcome& out) {
         const auto& reads = reply.reads;
         if (reply.held || (reads.size() == 3 && !reads[2].empty() && reads[2].front().value == value)) return;
@@ -290,7 +298,7 @@ Result<void> Member::publish(const PlanRecord& plan, TimeNs now) {
         } else if (created_in(reads[1]) != declared) {
           out.text = "the job is not declared any more";
         } else {
-          out.text = "there is another plan for this epoch";
+          out.text = "there is another plan of this number";
         }
       },
       now);
@@ -330,6 +338,41 @@ Result<void> Member::declare(const JobRecord& job, TimeNs now) {
   return {};
 }
 
+Result<void> Member::tell_facts(const std::string& job, std::optional<FactsRecord> facts, TimeNs now) {
+  if (auto may = may_order(now); !may) return may;
+  if (!is_home_of(job, now))
+    return fail(ErrorCode::kRefused, "this box is not the home of job " + text::cleaned(job));
+  const SeenJob& seen = view().jobs().at(job);
+  if (facts) {
+    facts->number = seen.facts ? seen.facts->number : 1;
+    if (const std::string no = objection_to(*facts); !no.empty())
+      return fail(ErrorCode::kInvalidArgument, "facts of job " + job + ": " + no);
+  }
+  if (facts == seen.facts) return {};
+  if (orders_.busy(Outcome::Kind::kFacts, job))
+    return fail(ErrorCode::kRefused, "facts of job " + job + " are on their way");
+  // Revisions of the store count up, and plans name the facts that they are for.
+  if (facts) {
+    const auto revision = static_cast<std::uint64_t>(view().revision());
+    facts->number = newest_facts_ = std::max(revision, newest_facts_) + 1;
+  }
+  const Keys& keys = view().keys();
+  Transaction transaction{.compare = {created(keys.home(job), seen.home->created)}};
+  if (facts)
+    transaction.then.emplace_back(Put{keys.facts(job), text_of(*facts), registered_lease_});
+  else
+    transaction.then.emplace_back(Erase{{keys.facts(job), false}});
+  orders_.begin(
+      {.kind = Outcome::Kind::kFacts, .job = job}, std::move(transaction),
+      [](const Reply& reply, Outcome& out) {
+        if (reply.held) return;
+        out.verdict = Outcome::Verdict::kFenced;
+        out.text = "this box is not the home of the job any more";
+      },
+      now);
+  return {};
+}
+
 Result<void> Member::withdraw(const std::string& job, TimeNs now) {
   if (auto may = may_order(now); !may) return may;
   if (!is_home_of(job, now))
@@ -340,7 +383,8 @@ Result<void> Member::withdraw(const std::string& job, TimeNs now) {
   const SeenJob& seen = view().jobs().at(job);
   Transaction transaction{
       .compare = {created(keys.home(job), seen.home->created), created(keys.job(job), seen.created)},
-      .then = {Erase{{keys.job(job), false}}, Erase{{keys.home(job), false}}, Erase{{keys.plans(job), true}}},
+      .then = {Erase{{keys.job(job), false}}, Erase{{keys.home(job), false}}, Erase{{keys.facts(job), false}},
+               Erase{{keys.plans(job), true}}},
       .otherwise = {Read{{keys.job(job), false}}}};
   orders_.begin(
       {.kind = Outcome::Kind::kWithdraw, .job = job}, std::move(transaction),

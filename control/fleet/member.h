@@ -1,6 +1,6 @@
 #pragma once
 // A box in its fleet: it registers under a lease and keeps it, knows the others, runs for the planner's seat and for
-// homes that were left, and says when the store is gone. Its jobs go on without the store: nothing here is on the way
+// the homes of its jobs, and says when the store is gone. Its jobs go on without the store: nothing here is on the way
 // of a packet. Time and the store's news come in. Owner: one thread.
 //
 // Two who think that they are the planner cannot both write: a plan is written only where the planner's key is still
@@ -8,8 +8,10 @@
 // the store, a planner has seen every plan of all planners before it.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fleet/errands.h"
@@ -27,7 +29,6 @@ struct MemberOptions {
   std::string id{};               // a name of at most kMostIdBytes, no other box's
   TimeNs lease = 5 * kSecond;     // whole seconds, 2 or more
   bool plans = true;              // it runs for the planner's seat
-  bool homes = true;              // it takes homes that were left
 };
 
 // How a box is with its fleet.
@@ -36,13 +37,14 @@ struct Standing {
     kJoining,  // not yet registered
     kMember,
     kTaken,    // another box has its ID
+    kIgnored,  // its record stands there, and the fleet does without it
     kRefused,  // the store does not let it
     kAway,     // the store is gone
     kLeft,
   };
   Kind kind = Kind::kJoining;
   TimeNs since = 0;
-  std::string text{};  // why, of kTaken, kRefused, kAway
+  std::string text{};  // why, of kTaken, kIgnored, kRefused, kAway
 };
 [[nodiscard]] const char* name_of(Standing::Kind kind) noexcept;
 
@@ -60,6 +62,8 @@ class Member {
   void tick(TimeNs now);
   // What its record says from now on; is written at most once in kBetweenRecords. `life` and `since` stay.
   void set_self(BoxRecord self);
+  // Those that it declares where nobody has, and whose home it takes when that was left; by name.
+  void set_jobs(std::map<std::string, OwnJob> jobs) { jobs_ = std::move(jobs); }
   // It leaves: the store forgets it and its seats at once, or when its lease ends.
   void leave(TimeNs now);
   // Nothing is under way any more.
@@ -76,11 +80,14 @@ class Member {
   [[nodiscard]] bool is_home_of(const std::string& job, TimeNs now) const;
 
   // Outcomes follow. Fails at once where it cannot be done now.
-  // plan: of a job that is declared, its epoch above all plans of the job.
+  // plan: of a job that is declared, its number above all plans of the job.
   [[nodiscard]] Result<void> publish(const PlanRecord& plan, TimeNs now);
   // A job that nobody has declared; this box becomes its home.
   [[nodiscard]] Result<void> declare(const JobRecord& job, TimeNs now);
-  // With its home and plans. Its home alone may.
+  // Where the members of a job are that runs with this box as its home; nothing is written if that stands there. Their
+  // number is drawn here: another one than any facts had, whoever was the home. Empty: it does not run any more.
+  [[nodiscard]] Result<void> tell_facts(const std::string& job, std::optional<FactsRecord> facts, TimeNs now);
+  // With its home, facts and plans. Its home alone may.
   [[nodiscard]] Result<void> withdraw(const std::string& job, TimeNs now);
   [[nodiscard]] std::vector<Outcome> take_outcomes() { return orders_.take(); }
   // For the log.
@@ -106,6 +113,8 @@ class Member {
   ViewKeeper keeper_;
   Seats seats_;
   Orders orders_;
+  std::map<std::string, OwnJob> jobs_{};
+  std::uint64_t newest_facts_ = 0;  // number of those that this box said last
   Step step_ = Step::kOutside;
   LeaseId registered_lease_ = 0;
   Revision registered_ = 0;  // its record was created then

@@ -14,7 +14,7 @@
 namespace tally::fleet {
 
 struct Outcome {
-  enum class Kind : std::uint8_t { kPlan, kDeclare, kWithdraw };
+  enum class Kind : std::uint8_t { kPlan, kFacts, kDeclare, kWithdraw };
   enum class Verdict : std::uint8_t {
     kDone,
     kFenced,   // who ordered it is not any more who may
@@ -23,7 +23,7 @@ struct Outcome {
   };
   Kind kind = Kind::kPlan;
   std::string job{};
-  std::uint32_t epoch = 0;  // of a plan
+  std::uint32_t number = 0;  // of a plan
   Verdict verdict = Verdict::kDone;
   std::string text{};  // why, for people; empty if it was done
 };

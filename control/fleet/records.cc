@@ -1,10 +1,11 @@
 #include "fleet/records.h"
 
-#include <algorithm>
+#include <array>
 #include <charconv>
 #include <initializer_list>
 #include <limits>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "fleet/store.h"
@@ -17,8 +18,7 @@ namespace {
 constexpr std::uint64_t kFormat =
     1;  // of all records; one more when a record of this program cannot be read by it
 constexpr std::size_t kMostDepth = 16;
-constexpr std::size_t kEpochDigits = 10;
-constexpr std::size_t kTableBytes = 2 * kPlanGroups;
+constexpr std::size_t kPlanDigits = 10;
 
 // Looks at every token before a tree is made of them: the parser alone would nest without end and keep the last of two
 // members of one name.
@@ -166,61 +166,64 @@ std::string id_in(Members& members, const char* name) {
   return id;
 }
 
-// The life of a process is one of 64 bits, of which JSON readers of other languages keep 53.
-std::string life_text(std::uint64_t life) {
+// Numbers of 64 bits, of which JSON readers of other languages keep 53.
+std::string hexadecimal(std::uint64_t number) {
   std::array<char, 16> digits{};
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), life, 16);
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number, 16);
   return {digits.data(), end.ptr};
 }
 
-std::uint64_t life_in(Members& members) {
-  const std::string text = members.text("life", 16);
-  std::uint64_t life = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), life, 16);
-  if (read.ec != std::errc{} || read.ptr != text.data() + text.size() || life == 0 || life_text(life) != text)
-    members.complain("life is no hexadecimal number");
-  return life;
+// Not 0.
+std::uint64_t hexadecimal_in(Members& members, const char* name) {
+  const std::string text = members.text(name, 16);
+  std::uint64_t number = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), number, 16);
+  if (read.ec != std::errc{} || read.ptr != text.data() + text.size() || number == 0 ||
+      hexadecimal(number) != text)
+    members.complain(std::string(name) + " is no hexadecimal number");
+  return number;
 }
 
-std::string table_text(const PlanTable& table) {
-  std::string bytes;
-  bytes.reserve(kTableBytes);
-  for (const PlanEntry& entry : table) {
-    bytes += static_cast<char>(entry.box);
-    bytes += static_cast<char>(entry.server);
-  }
-  return text::base64(bytes);
+std::string plan_text(const Plan& plan) {
+  const std::vector<std::byte> bytes = write_plan(plan);
+  return text::base64({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
-// False: that is no table.
-bool read_table(const std::string& text, PlanTable& table) {
+// Empty: that is none.
+std::optional<Plan> plan_in(const std::string& text) {
   const auto bytes = text::from_base64(text);
-  if (!bytes || bytes->size() != kTableBytes) return false;
-  for (std::size_t i = 0; i < kPlanGroups; ++i)
-    table[i] = {static_cast<std::uint8_t>((*bytes)[2 * i]), static_cast<std::uint8_t>((*bytes)[2 * i + 1])};
-  return true;
+  return bytes ? tally::read_plan(std::as_bytes(std::span(*bytes))) : std::nullopt;
+}
+
+std::string objection_to_addresses(const char* what, const std::vector<std::string>& all, std::size_t most) {
+  if (all.empty() || all.size() > most) return std::string(what) + " are not 1 to " + std::to_string(most);
+  for (const std::string& address : all)
+    if (!text::ip_address(address))
+      return std::string(what) + " have " + text::in_quotes(text::cleaned(address)) + ", which is no address";
+  return {};
 }
 
 std::string written(const Json& object) {
   return object.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-std::optional<std::uint32_t> epoch_of(std::string_view text) {
-  std::uint32_t epoch = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), epoch);
-  if (text.size() != kEpochDigits || read.ec != std::errc{} || read.ptr != text.data() + text.size() ||
-      epoch == 0)
+// Of a plan.
+std::optional<std::uint32_t> number_of(std::string_view text) {
+  std::uint32_t number = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (text.size() != kPlanDigits || read.ec != std::errc{} || read.ptr != text.data() + text.size() ||
+      number == 0)
     return std::nullopt;
-  return epoch;
+  return number;
 }
 
 bool is_job(std::string_view text) { return text.size() <= kMaxNameBytes && text::is_name(text); }
 
 }  // namespace
 
-std::string Keys::plan(std::string_view job_name, std::uint32_t epoch) const {
-  const std::string digits = std::to_string(epoch);
-  return plans(job_name) + std::string(kEpochDigits - digits.size(), '0') + digits;
+std::string Keys::plan(std::string_view job_name, std::uint32_t number) const {
+  const std::string digits = std::to_string(number);
+  return plans(job_name) + std::string(kPlanDigits - digits.size(), '0') + digits;
 }
 
 std::optional<Key> Keys::parse(std::string_view key) const {
@@ -239,10 +242,11 @@ std::optional<Key> Keys::parse(std::string_view key) const {
   const std::string_view job = key.substr(0, slash);
   if (!is_job(job)) return std::nullopt;
   if (plan) {
-    const auto epoch = slash == std::string_view::npos ? std::nullopt : epoch_of(key.substr(slash + 1));
-    return epoch ? std::optional<Key>(PlanKey{std::string(job), *epoch}) : std::nullopt;
+    const auto number = slash == std::string_view::npos ? std::nullopt : number_of(key.substr(slash + 1));
+    return number ? std::optional<Key>(PlanKey{std::string(job), *number}) : std::nullopt;
   }
   if (slash == std::string_view::npos) return JobKey{std::string(job)};
+  if (key.substr(slash) == "/facts") return FactsKey{std::string(job)};
   if (key.substr(slash) != "/home") return std::nullopt;
   return HomeKey{std::string(job)};
 }
@@ -264,7 +268,7 @@ std::string objection_to_prefix(std::string_view prefix) {
 std::string text_of(const BoxRecord& record) {
   return written(Json{{"format", kFormat},
                       {"name", record.name},
-                      {"life", life_text(record.life)},
+                      {"life", hexadecimal(record.life)},
                       {"since", record.since},
                       {"addresses", record.addresses},
                       {"rate", record.rate},
@@ -277,7 +281,7 @@ Readout<BoxRecord> read_box(std::string_view value) {
   constexpr auto kAny = std::numeric_limits<std::uint64_t>::max();
   Members members(value);
   BoxRecord record{.name = members.text("name", kMostIdBytes),
-                   .life = life_in(members),
+                   .life = hexadecimal_in(members, "life"),
                    .since = members.number("since", 0, kAny),
                    .addresses = members.texts("addresses", kMostAddresses, kMostAddressBytes),
                    .rate = members.number("rate", 0, kAny),
@@ -302,64 +306,74 @@ Readout<JobRecord> read_job(std::string_view name, std::string_view value) {
 }
 
 std::string text_of(const SeatRecord& record) {
-  return written(Json{{"format", kFormat}, {"box", record.box}, {"life", life_text(record.life)}});
+  return written(Json{{"format", kFormat}, {"box", record.box}, {"life", hexadecimal(record.life)}});
 }
 
 Readout<SeatRecord> read_seat(std::string_view value) {
   Members members(value);
-  SeatRecord record{.box = id_in(members, "box"), .life = life_in(members)};
+  SeatRecord record{.box = id_in(members, "box"), .life = hexadecimal_in(members, "life")};
   if (std::string why = members.over(); !why.empty()) return tl::unexpected(std::move(why));
   return record;
 }
 
+std::string objection_to(const FactsRecord& facts) {
+  if (facts.number == 0) return "their number is 0";
+  if (std::string no = objection_to_addresses("ranks", facts.ranks, kMaxRanks); !no.empty()) return no;
+  if (std::string no = objection_to_addresses("servers", facts.servers, kMaxServers); !no.empty()) return no;
+  if (std::string no = objection_to_addresses("boxes", facts.boxes, kMostBoxes); !no.empty()) return no;
+  if (facts.usable == 0) return "no box is usable";
+  if (facts.boxes.size() < 64 && facts.usable >> facts.boxes.size() != 0)
+    return "a box is usable that is not there";
+  return {};
+}
+
+std::string text_of(const FactsRecord& facts) {
+  return written(Json{{"format", kFormat},
+                      {"number", hexadecimal(facts.number)},
+                      {"ranks", facts.ranks},
+                      {"servers", facts.servers},
+                      {"boxes", facts.boxes},
+                      {"usable", hexadecimal(facts.usable)}});
+}
+
+Readout<FactsRecord> read_facts(std::string_view value) {
+  Members members(value);
+  FactsRecord facts{.number = hexadecimal_in(members, "number"),
+                    .ranks = members.texts("ranks", kMaxRanks, kMostAddressBytes),
+                    .servers = members.texts("servers", kMaxServers, kMostAddressBytes),
+                    .boxes = members.texts("boxes", kMostBoxes, kMostAddressBytes),
+                    .usable = hexadecimal_in(members, "usable")};
+  if (std::string why = members.over(); !why.empty()) return tl::unexpected(std::move(why));
+  if (std::string why = objection_to(facts); !why.empty()) return tl::unexpected(std::move(why));
+  return facts;
+}
+
 std::string objection_to(const PlanRecord& plan) {
   if (!is_job(plan.job)) return "its job has no name";
-  if (plan.epoch == 0) return "its epoch is 0";
-  if (plan.boxes.empty() || plan.boxes.size() > kMostBoxes) return "it is not for 1 to 64 boxes";
-  if (plan.racks.empty() || plan.racks.size() > kMostRacks) return "it is not for 1 to 64 racks";
-  if (plan.servers > kMaxServers) return "it has " + std::to_string(plan.servers) + " servers";
-  for (const std::string& id : plan.boxes)
-    if (!is_id(id)) return text::in_quotes(text::cleaned(id)) + " is no box's name";
-  if (std::set<std::string>(plan.boxes.begin(), plan.boxes.end()).size() != plan.boxes.size())
-    return "a box stands twice in it";
-  for (std::size_t rack = 0; rack < plan.racks.size(); ++rack) {
-    for (std::size_t group = 0; group < kPlanGroups; ++group) {
-      const PlanEntry& entry = plan.racks[rack][group];
-      const bool somewhere = entry.box < plan.boxes.size() || (entry.box == kNoBox && plan.servers > 0);
-      if (somewhere && entry.server < std::max<std::uint32_t>(plan.servers, 1)) continue;
-      return "group " + std::to_string(group) + " of rack " + std::to_string(rack) + " is at box " +
-             std::to_string(entry.box) + ", server " + std::to_string(entry.server) + ", and there are " +
-             std::to_string(plan.boxes.size()) + " and " + std::to_string(plan.servers);
-    }
-  }
+  if (plan.number == 0) return "its number is 0";
+  if (plan.facts == 0) return "it is for no facts";
+  const Plan& p = plan.plan;
+  const bool sized = !p.boxes.empty() && p.boxes.size() <= kMaxPlanBoxes && !p.tables.empty() &&
+                     p.tables.size() <= kMaxPlanTables && !p.table_of.empty() &&
+                     p.table_of.size() <= kMaxRanks;
+  // The rest is what who reads it asks for.
+  if (!sized || tally::read_plan(write_plan(p)) != p) return "its parts do not fit each other";
   return {};
 }
 
 std::string text_of(const PlanRecord& plan) {
-  Json tables = Json::array();
-  for (const PlanTable& table : plan.racks) tables.push_back(table_text(table));
-  return written(Json{{"format", kFormat},
-                      {"generation", std::to_string(plan.generation)},
-                      {"boxes", plan.boxes},
-                      {"servers", plan.servers},
-                      {"racks", std::move(tables)}});
+  return written(
+      Json{{"format", kFormat}, {"facts", hexadecimal(plan.facts)}, {"plan", plan_text(plan.plan)}});
 }
 
 Readout<PlanRecord> read_plan(const PlanKey& key, std::string_view value) {
+  constexpr std::size_t kMostText = (kMaxPlanBytes + 2) / 3 * 4;
   Members members(value);
-  PlanRecord plan{.job = key.job, .epoch = key.epoch};
-  const std::string generation = members.text("generation", 20);
-  const auto number = text::whole_number(generation, 0, std::numeric_limits<std::uint64_t>::max());
-  if (!number || std::to_string(*number) != generation)
-    members.complain("generation is no whole number in quotes");
-  plan.generation = number.value_or(0);
-  plan.boxes = members.texts("boxes", kMostBoxes, kMostIdBytes);
-  plan.servers = static_cast<std::uint32_t>(members.number("servers", 0, kMaxServers));
-  for (const std::string& text : members.texts("racks", kMostRacks, kTableBytes * 4 / 3 + 4)) {
-    if (!read_table(text, plan.racks.emplace_back())) members.complain("racks has what is no table");
-  }
+  PlanRecord plan{.job = key.job, .facts = hexadecimal_in(members, "facts"), .number = key.number};
+  auto read = plan_in(members.text("plan", kMostText));
   if (std::string why = members.over(); !why.empty()) return tl::unexpected(std::move(why));
-  if (std::string why = objection_to(plan); !why.empty()) return tl::unexpected(std::move(why));
+  if (!read) return tl::unexpected(std::string("plan is none"));
+  plan.plan = *std::move(read);
   return plan;
 }
 

@@ -5,10 +5,10 @@
 //   PREFIX/box/ID            a box that lives, under its lease
 //   PREFIX/job/NAME          what a job is
 //   PREFIX/job/NAME/home     its home, under the home's lease
-//   PREFIX/plan/NAME/EPOCH   who aggregates what from that epoch on; EPOCH has ten digits
+//   PREFIX/job/NAME/facts    where its members are while it runs, as its home says, under the home's lease
+//   PREFIX/plan/NAME/NUMBER  who aggregates what, for facts that it names; NUMBER has ten digits, plans count up
 //   PREFIX/planner           who plans, under its lease
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -19,6 +19,7 @@
 #include <variant>
 #include <vector>
 
+#include "tally/plan.h"
 #include "tally/wire.h"
 
 namespace tally::fleet {
@@ -26,9 +27,6 @@ namespace tally::fleet {
 using Json = nlohmann::ordered_json;
 
 inline constexpr std::size_t kMostBoxes = 64;
-inline constexpr std::size_t kMostRacks = 64;
-inline constexpr std::size_t kPlanGroups = 1024;  // of chunks; a chunk's group is its number mod this
-inline constexpr std::uint8_t kNoBox = 255;       // of a plan's entry: straight to the server
 inline constexpr std::size_t kMostIdBytes = 63;
 inline constexpr std::size_t kMostSpecBytes = 65'536;
 inline constexpr std::size_t kMostAddresses = 16;
@@ -59,21 +57,22 @@ struct SeatRecord {
   bool operator==(const SeatRecord&) const = default;
 };
 
-// Of one chunk group at one rack.
-struct PlanEntry {
-  std::uint8_t box = 0;     // its place in PlanRecord::boxes, or kNoBox if there are servers
-  std::uint8_t server = 0;  // below PlanRecord::servers, or 0 if there are none
-  bool operator==(const PlanEntry&) const = default;
+// What a planner must know of a job that runs; nobody else has to be asked.
+struct FactsRecord {
+  std::uint64_t number = 0;  // not 0; another one whenever anything below is another, at all homes of the job
+  std::vector<std::string> ranks{};    // addresses, by rank; 1..kMaxRanks
+  std::vector<std::string> servers{};  // addresses, by index; 1..kMaxServers
+  std::vector<std::string> boxes{};    // addresses of the job's; 1..kMostBoxes
+  std::uint64_t usable = 0;            // a bit for each of them that a plan may have; not 0
+  bool operator==(const FactsRecord&) const = default;
 };
-using PlanTable = std::array<PlanEntry, kPlanGroups>;
 
+// Stands as it travels to the job's members (tally/plan.h), in base64: at most 91 kB.
 struct PlanRecord {
   std::string job{};
-  std::uint64_t generation = 0;
-  std::uint32_t epoch = 0;           // not 0; as in its key
-  std::vector<std::string> boxes{};  // 1..kMostBoxes IDs, no two the same
-  std::uint32_t servers = 0;
-  std::vector<PlanTable> racks{};  // 1..kMostRacks; one: for all of them
+  std::uint64_t facts = 0;   // FactsRecord::number that it is for; a home with others has no use for it
+  std::uint32_t number = 0;  // not 0; as in its key
+  Plan plan{};
   bool operator==(const PlanRecord&) const = default;
 };
 
@@ -87,12 +86,15 @@ struct JobKey {
 struct HomeKey {
   std::string job{};
 };
+struct FactsKey {
+  std::string job{};
+};
 struct PlanKey {
   std::string job{};
-  std::uint32_t epoch = 0;
+  std::uint32_t number = 0;
 };
 struct PlannerKey {};
-using Key = std::variant<BoxKey, JobKey, HomeKey, PlanKey, PlannerKey>;
+using Key = std::variant<BoxKey, JobKey, HomeKey, FactsKey, PlanKey, PlannerKey>;
 
 class Keys {
  public:
@@ -103,10 +105,11 @@ class Keys {
   [[nodiscard]] std::string box(std::string_view id) const { return root_ + "box/" + std::string(id); }
   [[nodiscard]] std::string job(std::string_view name) const { return root_ + "job/" + std::string(name); }
   [[nodiscard]] std::string home(std::string_view job_name) const { return job(job_name) + "/home"; }
+  [[nodiscard]] std::string facts(std::string_view job_name) const { return job(job_name) + "/facts"; }
   [[nodiscard]] std::string plans(std::string_view job_name) const {
     return root_ + "plan/" + std::string(job_name) + "/";
   }
-  [[nodiscard]] std::string plan(std::string_view job_name, std::uint32_t epoch) const;
+  [[nodiscard]] std::string plan(std::string_view job_name, std::uint32_t number) const;
   [[nodiscard]] std::string planner() const { return root_ + "planner"; }
 
   // Empty: no key of a fleet.
@@ -123,6 +126,7 @@ class Keys {
 [[nodiscard]] std::string text_of(const BoxRecord& record);
 [[nodiscard]] std::string text_of(const JobRecord& record);
 [[nodiscard]] std::string text_of(const SeatRecord& record);
+[[nodiscard]] std::string text_of(const FactsRecord& record);
 [[nodiscard]] std::string text_of(const PlanRecord& record);
 
 // The record, or why it is none. Any bytes.
@@ -131,9 +135,11 @@ using Readout = tl::expected<Record, std::string>;
 [[nodiscard]] Readout<BoxRecord> read_box(std::string_view value);
 [[nodiscard]] Readout<JobRecord> read_job(std::string_view name, std::string_view value);
 [[nodiscard]] Readout<SeatRecord> read_seat(std::string_view value);
+[[nodiscard]] Readout<FactsRecord> read_facts(std::string_view value);
 [[nodiscard]] Readout<PlanRecord> read_plan(const PlanKey& key, std::string_view value);
 
-// What is wrong with a plan, as text_of() would write it; empty: nothing.
+// What is wrong with them, as text_of() would write them; empty: nothing.
+[[nodiscard]] std::string objection_to(const FactsRecord& facts);
 [[nodiscard]] std::string objection_to(const PlanRecord& plan);
 
 }  // namespace tally::fleet

@@ -48,23 +48,55 @@ void Seats::run_for_planner(const View& view, const Candidate& me, TimeNs now) {
   if (!view.planner_taken()) run(view, view.keys().planner(), me, {}, now);
 }
 
-void Seats::run_for_homes(const View& view, const Candidate& me, TimeNs now) {
-  std::erase_if(orphaned_, [&](const auto& one) { return !view.jobs().contains(one.first); });
+std::optional<std::size_t> place_for_home(const View& view, const OwnJob& job, const std::string& id) {
+  const auto stands_at = [](const SeenBox& box, const std::string& address) {
+    const auto& all = box.record.addresses;
+    return std::find(all.begin(), all.end(), address) != all.end();
+  };
+  std::string first;
+  std::vector<std::string> ids;
+  for (const auto& [other, box] : view.boxes()) {
+    for (std::size_t i = 0; i < job.addresses.size(); ++i) {
+      if (!stands_at(box, job.addresses[i])) continue;
+      i == 0 ? first = other : ids.emplace_back(other);
+      break;
+    }
+  }
+  ids = home_order(job.record.name, std::move(ids));
+  if (!first.empty()) ids.insert(ids.begin(), std::move(first));
+  const auto at = std::find(ids.begin(), ids.end(), id);
+  if (at == ids.end()) return std::nullopt;
+  return job.at_home ? 0 : static_cast<std::size_t>(at - ids.begin()) + 1;
+}
+
+std::vector<const JobRecord*> Seats::run_for_homes(const View& view, const Candidate& me,
+                                                   const std::map<std::string, OwnJob>& jobs, TimeNs now) {
+  std::vector<const JobRecord*> to_declare;
+  std::erase_if(orphaned_, [&](const auto& one) { return !jobs.contains(one.first); });
   std::erase_if(next_, [&](const auto& one) { return now > one.second; });
-  for (const auto& [name, job] : view.jobs()) {
-    if (!job.record || job.home || job.bad_home) {
+  for (const auto& [name, own] : jobs) {
+    const auto seen = view.jobs().find(name);
+    const bool declared = seen != view.jobs().end() && seen->second.record;
+    if (seen != view.jobs().end() && (seen->second.home || seen->second.bad_home)) {
       orphaned_.erase(name);
       continue;
     }
+    const auto place = place_for_home(view, own, me.id);
+    if (!place) continue;
     const TimeNs since = orphaned_.try_emplace(name, now).first->second;
-    std::vector<std::string> ids;
-    for (const auto& [id, box] : view.boxes()) ids.push_back(id);
-    ids = home_order(name, std::move(ids));
-    const auto place = static_cast<TimeNs>(std::find(ids.begin(), ids.end(), me.id) - ids.begin());
-    if (now < since + place * kCourtesy) continue;
-    run(view, view.keys().home(name), me,
-        {{.key = view.keys().job(name), .of = Compare::Of::kCreated, .revision = job.created}}, now);
+    const TimeNs courtesy = static_cast<TimeNs>(*place) * kCourtesy;
+    if (now < since + courtesy + (declared || *place == 0 ? 0 : kBeginning)) continue;
+    const std::string key = view.keys().home(name);
+    if (declared) {
+      run(view, key, me,
+          {{.key = view.keys().job(name), .of = Compare::Of::kCreated, .revision = seen->second.created}},
+          now);
+    } else if (!next_.contains(key)) {
+      next_[key] = now + kRetry;
+      to_declare.push_back(&own.record);
+    }
   }
+  return to_declare;
 }
 
 }  // namespace tally::fleet

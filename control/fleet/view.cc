@@ -91,11 +91,18 @@ std::string View::place(const Key& key, const Pair& pair) {
     note("the home of job " + home->job + " is box " + seen.home->record.box);
     return {};
   }
+  if (const auto* const facts = std::get_if<FactsKey>(&key)) {
+    auto record = read_facts(pair.value);
+    if (!record) return std::move(record.error());
+    if (pair.lease == 0) return "it is under no lease";
+    jobs_[facts->job].facts = std::move(*record);
+    return {};
+  }
   if (const auto* const plan = std::get_if<PlanKey>(&key)) {
     auto record = read_plan(*plan, pair.value);
     if (!record) return std::move(record.error());
-    jobs_[plan->job].plans[plan->epoch] = std::make_shared<const PlanRecord>(std::move(*record));
-    note("job " + plan->job + " has a plan for epoch " + std::to_string(plan->epoch));
+    jobs_[plan->job].plans[plan->number] = std::make_shared<const PlanRecord>(std::move(*record));
+    note("job " + plan->job + " has plan " + std::to_string(plan->number));
     return {};
   }
   if (std::string why = seat(planner_); !why.empty()) return why;
@@ -118,8 +125,11 @@ void View::clear(const Key& key, bool gone) {
     seen.home.reset();
     seen.bad_home = !gone;
     forget_empty(home->job);
+  } else if (const auto* const facts = std::get_if<FactsKey>(&key)) {
+    jobs_[facts->job].facts.reset();
+    forget_empty(facts->job);
   } else if (const auto* const plan = std::get_if<PlanKey>(&key)) {
-    jobs_[plan->job].plans.erase(plan->epoch);
+    jobs_[plan->job].plans.erase(plan->number);
     forget_empty(plan->job);
   } else {
     if (planner_) note("box " + planner_->record.box + " is the planner no longer");
@@ -129,7 +139,7 @@ void View::clear(const Key& key, bool gone) {
 
 void View::forget_empty(const std::string& job) {
   const SeenJob& seen = jobs_[job];
-  if (!seen.record && !seen.home && seen.plans.empty() && !seen.bad_home) jobs_.erase(job);
+  if (!seen.record && !seen.home && !seen.facts && seen.plans.empty() && !seen.bad_home) jobs_.erase(job);
 }
 
 }  // namespace tally::fleet

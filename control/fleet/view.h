@@ -34,12 +34,21 @@ struct SeenJob {
   std::optional<JobRecord> record{};  // empty: only a home or plans are left of it
   Revision created = 0;               // of the record
   std::optional<SeenSeat> home{};
-  std::map<std::uint32_t, std::shared_ptr<const PlanRecord>> plans{};  // by epoch
+  std::optional<FactsRecord> facts{};  // empty: it does not run, or nobody says so
+  std::map<std::uint32_t, std::shared_ptr<const PlanRecord>> plans{};  // by number
   bool bad_home = false;                                               // something stands there
 
   // Not null if there is one.
   [[nodiscard]] std::shared_ptr<const PlanRecord> newest_plan() const {
     return plans.empty() ? nullptr : plans.rbegin()->second;
+  }
+  // It runs, and its newest plan is for other facts.
+  [[nodiscard]] bool wants_plan() const {
+    return record && home && facts && (plans.empty() || plans.rbegin()->second->facts != facts->number);
+  }
+  // Of its plans the newest, if it is for the facts that stand there.
+  [[nodiscard]] std::shared_ptr<const PlanRecord> plan_for_facts() const {
+    return facts && !plans.empty() && !wants_plan() ? newest_plan() : nullptr;
   }
 };
 

@@ -500,6 +500,12 @@ Result<void> MembershipEngine::set_home(std::string_view name, const Ipv6& addre
   return {};
 }
 
+std::optional<BoxIndex> MembershipEngine::home_of(std::string_view name) const noexcept {
+  const ResidentJob* const life = state_->box.find_resident(name);
+  if (life == nullptr || !life->config().boxes) return std::nullopt;
+  return life->config().boxes->home;
+}
+
 Result<void> MembershipEngine::reset_session(std::string_view name, TimeNs now) noexcept {
   BoxState& box = state_->box;
   const auto named = box.names.find(name);

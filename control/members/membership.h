@@ -90,6 +90,9 @@ class MembershipEngine {
   // none of its boxes.
   [[nodiscard]] Result<void> set_home(std::string_view name, const Ipv6& address, TimeNs now) noexcept;
 
+  // Which of its boxes is the home of a job over several. Empty: there is no such job.
+  [[nodiscard]] std::optional<BoxIndex> home_of(std::string_view name) const noexcept;
+
   // The session's clients are other processes than before: nothing that was begun, and no stored result, has
   // a part in what they send from now on (from when the cores have the next publication). Nothing on the wire
   // says so, and neither does time. Fails on an unknown name and on a job that is no session.

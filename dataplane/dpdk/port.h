@@ -73,6 +73,9 @@ class Port {
   [[nodiscard]] const std::string& name() const noexcept { return options_.name; }
   [[nodiscard]] PortLink link() const;
   [[nodiscard]] bool link_up() const { return link().up; }
+  // bit/s of its link, as the card or the interface says; 0: down, or it does not say, as memif does not. Costs a system
+  // call.
+  [[nodiscard]] std::uint64_t rate() const;
   // Since it was opened first.
   [[nodiscard]] PortStatistics statistics() const noexcept;
   // To be called a few times in a second: looks whether the network interface of an af_packet port is

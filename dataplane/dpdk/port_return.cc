@@ -24,6 +24,9 @@
 
 #include <rte_dev.h>
 #include <rte_ethdev.h>
+
+#include <cstdint>
+#include <fstream>
 #include <utility>
 
 #include "dpdk/port.h"
@@ -65,6 +68,20 @@ PortLink Port::link() const {
     link.why = name + " has no carrier: its other end is down or gone";
   link.up = link.why.empty();
   return link;
+}
+
+std::uint64_t Port::rate() const {
+  constexpr std::uint64_t kMega = 1'000'000;
+  if (!interface_.empty()) {
+    // Virtual links say what their driver made up, or -1; that is theirs to know.
+    std::int64_t megabits = 0;
+    std::ifstream("/sys/class/net/" + interface_ + "/speed") >> megabits;
+    return megabits > 0 ? static_cast<std::uint64_t>(megabits) * kMega : 0;
+  }
+  rte_eth_link state{};
+  if (kind_ != device::DeviceKind::kPci || rte_eth_link_get_nowait(traits_.id, &state) != 0) return 0;
+  const bool known = state.link_status == RTE_ETH_LINK_UP && state.link_speed != RTE_ETH_SPEED_NUM_UNKNOWN;
+  return known ? state.link_speed * kMega : 0;
 }
 
 PortLink Port::follow(TimeNs now) {

@@ -2,6 +2,8 @@
 // A job over two boxes (docs/protocol_boxes.md): its home, another one, which members enlist at, and a server.
 // Its members, what each box knows of the epoch, ledger and entries of both, the server's sums, and packets that
 // are lost, doubled or late by any time. Time is left out, but for what only a timer does.
+// Which box has the seat of the home, a store says; each box hears of it when it may, so that both think they are the
+// home for a while, or neither.
 
 #include <array>
 #include <cstddef>
@@ -12,7 +14,7 @@
 
 namespace tally::models {
 
-// Whose contributions of a chunk go through the other box, and whose no box adds, whatever its way.
+// Whose contributions of a chunk go through box 1, and whose no box adds, whatever its way.
 struct BoxesRoute {
   Bits guest = 0;
   Bits direct = 0;
@@ -22,6 +24,7 @@ struct BoxesSetting {
   int ranks = 3;   // at most 4
   int chunks = 1;  // at most 3
   // By chunk. Epochs have them in turn; once a member has said that the other box is gone all goes through home.
+  // Box 0 is the home at first, and thinks so whenever it begins.
   std::array<std::array<BoxesRoute, 3>, 2> plans{};
   // An epoch from which on the generation is another one, and with it all values; 0: none.
   int other_generation = 0;
@@ -30,6 +33,9 @@ struct BoxesSetting {
   int home_restarts = 0;  // everything is forgotten there, and the epoch is over
   int guest_forgets = 0;  // everything, at the other box
   int cuts = 0;           // the other box says nothing to somebody for longer than the limit
+  int takeovers = 0;  // the other box gets the seat, and whoever had it may not know for as long as it likes
+  int strays = 0;     // somebody joins at a home though it knows of another one that takes it in
+  int deaths = 0;     // the box with the seat is gone for good
   int losses = 0;
   int late = 0;  // packets that come behind any others, or twice
   bool crowded = false;
@@ -44,12 +50,16 @@ struct BoxesSetting {
   bool lost_of_epoch = true;  // the home takes LOST of its epoch only
   bool results_of_epoch = true;  // members take RESULTs of their epoch only
   bool says_lost = true;         // members tell the home of a box that has forgotten, or is gone
+  bool yields = true;            // a home that hears of another one calls its members back
+  bool seat_moves = true;        // that of a box that is gone
 };
 
 class BoxesModel {
  public:
-  static constexpr int kRanks = 4, kChunks = 3, kNodes = kRanks + 1, kServer = kRanks, kEpochs = 8;
-  static constexpr int kHome = 0, kGuest = 1, kLate = 2;
+  static constexpr int kRanks = 4, kChunks = 3, kNodes = kRanks + 1, kServer = kRanks, kEpochs = 12;
+  static constexpr int kBoxes = 2, kLate = 2;
+
+  using Epochs = std::uint16_t;  // a set of them
 
   struct Sum {
     Bits contributors = 0;
@@ -63,13 +73,19 @@ class BoxesModel {
   struct Box {
     std::uint8_t epoch = 0;  // its number + 1; 0: it knows none
     Bits enlisted = 0;       // members that it knows
-    Bits former = 0;         // epochs
+    Epochs former = 0;
     std::array<Row, kChunks> rows{};
+    // What it does as the home.
+    std::uint8_t is_home = 0;  // it thinks
+    Bits joined = 0;           // since the members were called back; all: its epoch runs
+    std::uint8_t alone = 0;    // its plans do without the other one
+    std::uint8_t filler = 0;
   };
   struct Member {
     std::uint8_t epoch = 0;  // that it entered last
     std::uint8_t running = 0;
-    std::uint8_t enlisted = 0;  // at the other box, and was told so
+    std::uint8_t asks = 0;      // the box that it joined at last
+    std::uint8_t enlisted = 0;  // at the other box than its epoch's home, and was told so
     Bits has = 0;
   };
   enum class Kind : std::uint8_t { kNone, kContribution, kSum, kResult, kEnlist, kLost };
@@ -83,16 +99,19 @@ class BoxesModel {
     std::uint8_t under = 0;  // kEnlist: what the box had when it gave the challenge, as Box::epoch
   };
   struct State {
-    std::array<Box, 2> boxes{};
+    std::array<Box, kBoxes> boxes{};
     std::array<Member, kNodes> members{};
     std::array<Sum, kChunks> server{};
     std::array<Packet, kLate> late{};
-    std::uint8_t epoch = 0;
-    Bits joined = 0;           // since the members were called back; all: it runs
-    Bits without = 0;          // epochs whose plan does without the other box
+    Epochs of_box_1 = 0;       // whose home is box 1
+    Epochs without = 0;        // whose plan does without the other box
+    std::uint8_t epoch = 0;    // the newest: numbers are drawn, so no two homes have the same
+    Bits dead = 0;             // boxes
+    std::uint8_t seat = 0;     // the box that the store calls the home
     std::uint8_t reasons = 0;  // for another epoch, so far
     std::uint8_t wrong = 0, too_many = 0, given_up = 0;
     std::uint8_t plan_changes = 0, home_restarts = 0, guest_forgets = 0, cuts = 0, losses = 0, delayed = 0;
+    std::uint8_t takeovers = 0, strays = 0, deaths = 0;
   };
 
   explicit BoxesModel(const BoxesSetting& setting)
@@ -103,9 +122,10 @@ class BoxesModel {
 
   [[nodiscard]] State init() const {
     State s;
-    s.joined = everybody_;
-    s.boxes[kHome].epoch = 1;
-    s.boxes[kHome].enlisted = everybody_;
+    s.boxes[0].is_home = 1;
+    s.boxes[0].joined = everybody_;
+    s.boxes[0].epoch = 1;
+    s.boxes[0].enlisted = everybody_;
     for (int n = 0; n < kNodes; ++n) s.members[n].running = has(everybody_, n) ? 1 : 0;
     return s;
   }
@@ -116,7 +136,7 @@ class BoxesModel {
   }
   [[nodiscard]] bool reached(const State& s) const {
     for (int r = 0; r < set_.ranks; ++r)
-      if (!is_in(s, r) || s.members[r].has != all(set_.chunks)) return false;
+      if (!is_in(s, r, s.seat) || s.members[r].has != all(set_.chunks)) return false;
     return true;
   }
 
@@ -128,6 +148,7 @@ class BoxesModel {
       if (n != kServer) work(s, n, emit);
     }
     for (int c = 0; c < set_.chunks; ++c) serve_by_time(s, c, emit);
+    for (int box = 0; box < kBoxes; ++box) hear_of_seat(s, box, emit);
     suffer(s, emit);
     for (std::size_t i = 0; i < kLate; ++i) {
       if (s.late[i].kind == Kind::kNone) continue;
@@ -139,29 +160,41 @@ class BoxesModel {
   }
 
  private:
+  static constexpr Epochs only(int epoch) { return static_cast<Epochs>(1U << epoch); }
+  static constexpr bool of(Epochs epochs, int epoch) { return (epochs >> epoch & 1U) != 0; }
   [[nodiscard]] int generation(int epoch) const {
     return set_.other_generation != 0 && epoch >= set_.other_generation ? 1 : 0;
   }
-  [[nodiscard]] bool runs(const State& s) const { return s.joined == everybody_; }
-  // Is it a running member of the newest epoch?
-  [[nodiscard]] bool is_in(const State& s, int n) const {
-    return s.members[n].running != 0 && s.members[n].epoch == s.epoch && runs(s);
+  [[nodiscard]] static int home_of(const State& s, int epoch) { return of(s.of_box_1, epoch) ? 1 : 0; }
+  [[nodiscard]] static int other_of(const State& s, int epoch) { return 1 - home_of(s, epoch); }
+  // As a home.
+  [[nodiscard]] bool runs(const State& s, int box) const {
+    return s.boxes[box].is_home != 0 && s.boxes[box].joined == everybody_ && !has(s.dead, box);
+  }
+  [[nodiscard]] bool runs_epoch(const State& s, int epoch) const {
+    const int home = home_of(s, epoch);
+    return runs(s, home) && s.boxes[home].epoch == epoch + 1;
+  }
+  // Is it a running member of what this box runs?
+  [[nodiscard]] bool is_in(const State& s, int n, int box) const {
+    const Member& m = s.members[n];
+    return m.running != 0 && home_of(s, m.epoch) == box && runs_epoch(s, m.epoch);
   }
   [[nodiscard]] BoxesRoute route(const State& s, int epoch, int chunk) const {
     BoxesRoute r = set_.plans[epoch % 2][chunk];
-    if (has(s.without, epoch)) r.guest = 0;
+    if (of(s.without, epoch)) r.guest = home_of(s, epoch) == 1 ? ranks_ : 0;
     return r;
   }
   [[nodiscard]] int box_of(const State& s, int epoch, int rank, int chunk) const {
-    return has(route(s, epoch, chunk).guest, rank) ? kGuest : kHome;
+    return has(route(s, epoch, chunk).guest, rank) ? 1 : 0;
   }
   [[nodiscard]] Bits here(const State& s, int box, int epoch, int chunk) const {
     const BoxesRoute r = route(s, set_.here_of_epoch ? epoch : epoch + 1, chunk);
-    const Bits through = box == kGuest ? r.guest : static_cast<Bits>(ranks_ & ~r.guest);
+    const Bits through = box == 1 ? r.guest : static_cast<Bits>(ranks_ & ~r.guest);
     return static_cast<Bits>(through & ~r.direct);
   }
   [[nodiscard]] bool knows(const State& s, int box, int epoch, int node) const {
-    return s.boxes[box].epoch == epoch + 1 && has(s.boxes[box].enlisted, node);
+    return s.boxes[box].epoch == epoch + 1 && has(s.boxes[box].enlisted, node) && !has(s.dead, box);
   }
 
   [[nodiscard]] static Packet packet(Kind kind, int epoch, int node, int chunk, Sum sum) {
@@ -192,65 +225,104 @@ class BoxesModel {
 
   // ---- Members and epochs.
 
-  void call_back(State& s, bool without_guest) const {
-    if (without_guest && s.cuts == 0) s.given_up = 1;
+  void call_back(State& s, int home, bool alone) const {
+    if (alone && s.cuts + s.takeovers + s.deaths == 0) s.given_up = 1;
+    s.boxes[home].joined = 0;
+    if (alone) s.boxes[home].alone = 1;
+  }
+  void begin(Box& box, int epoch) const {
+    if (box.epoch != 0) box.former |= only(box.epoch - 1);
+    box.epoch = static_cast<std::uint8_t>(epoch + 1);
+    box.enlisted = 0;
+    if (set_.epochs_apart) box.rows = {};
+  }
+  // All have joined here.
+  void begin_as_home(State& s, int home) const {
     if (s.epoch + 1 == kEpochs || s.epoch + 1 > s.reasons) {
       s.too_many = 1;
       return;
     }
     ++s.epoch;
-    s.joined = 0;
-    if (without_guest || has(s.without, s.epoch - 1)) s.without |= bit(s.epoch);
+    Box& box = s.boxes[home];
+    if (home == 1) s.of_box_1 |= only(s.epoch);
+    if (box.alone != 0) s.without |= only(s.epoch);
+    begin(box, s.epoch);
+    box.enlisted = everybody_;
+    box.former = 0;  // nobody tells it of one
   }
-  void begin(Box& box, int epoch) const {
-    if (box.epoch != 0) box.former |= bit(box.epoch - 1);
-    box.epoch = static_cast<std::uint8_t>(epoch + 1);
-    box.enlisted = 0;
-    if (set_.epochs_apart) box.rows = {};
+
+  // What it has as a home, or as another box, is nothing in its new place.
+  template <class Emit>
+  void hear_of_seat(const State& s, int box, Emit& emit) const {
+    const bool has_it = s.seat == box;
+    if (has(s.dead, box) || (s.boxes[box].is_home != 0) == has_it || (!has_it && !set_.yields)) return;
+    State next = s;
+    next.boxes[box] = {};
+    next.boxes[box].is_home = has_it ? 1 : 0;
+    emit(next, Step{has_it ? "the other box takes the job over" : "a home hears of another one", -1, -1});
+  }
+
+  // Takes this member in, and says so.
+  [[nodiscard]] static bool takes_in(const State& s, int box) {
+    return s.boxes[box].is_home != 0 && !has(s.dead, box);
+  }
+  // The member is no part of its epoch any more, for it was called back, or its home is gone. It joins where it was,
+  // and where that is no home any more, or gone, at any that takes it in.
+  template <class Emit>
+  void join(const State& s, int n, Emit& emit) const {
+    const Member& m = s.members[n];
+    if (m.running != 0 && runs_epoch(s, m.epoch)) return;
+    for (int box = 0; box < kBoxes; ++box) {
+      if (!takes_in(s, box) || (has(s.boxes[box].joined, n) && m.asks == box)) continue;
+      const bool strays = m.asks != box && takes_in(s, m.asks);
+      if (strays && s.strays == set_.strays) continue;
+      State next = s;
+      if (strays) ++next.strays;
+      Member& joining = next.members[n];
+      joining.running = 0;
+      joining.enlisted = 0;
+      joining.asks = static_cast<std::uint8_t>(box);
+      const bool ran = runs(s, box);
+      next.boxes[box].joined |= bit(n);
+      if (!ran && runs(next, box)) begin_as_home(next, box);
+      emit(next, Step{box == 0 ? "joins at box 0" : "joins at box 1", n, -1, !strays});
+    }
   }
 
   template <class Emit>
   void live(const State& s, int n, Emit& emit) const {
     const Member& m = s.members[n];
-    if (m.epoch != s.epoch && !runs(s) && !has(s.joined, n)) {
-      State next = s;
-      next.members[n].running = 0;
-      next.members[n].enlisted = 0;
-      next.joined |= bit(n);
-      if (runs(next)) {
-        begin(next.boxes[kHome], next.epoch);
-        next.boxes[kHome].enlisted = everybody_;
-        next.boxes[kHome].former = 0;  // nobody tells it of one
-      }
-      emit(next, Step{"joins", n});
-    }
-    if (m.epoch != s.epoch && runs(s)) {
+    join(s, n, emit);
+    if (m.running == 0 && runs(s, m.asks) && has(s.boxes[m.asks].joined, n)) {
+      const auto epoch = static_cast<std::uint8_t>(s.boxes[m.asks].epoch - 1);
       State next = s;
       Member& entering = next.members[n];
       if (n == kServer) next.server = {};
-      if (generation(m.epoch) != generation(s.epoch)) entering.has = 0;
-      entering.epoch = s.epoch;
+      if (generation(m.epoch) != generation(epoch)) entering.has = 0;
+      entering.epoch = epoch;
       entering.running = 1;
       emit(next, Step{"enters the epoch", n});
     }
-    if (m.running == 0 || has(s.without, m.epoch)) return;
+    if (m.running == 0 || of(s.without, m.epoch)) return;
+    const int other = other_of(s, m.epoch);
+    if (has(s.dead, other)) return lose_other(s, n, 1, {"hears nothing of a box that is gone", n}, emit);
     if (m.enlisted == 0) {
       Packet p = packet(Kind::kEnlist, m.epoch, n);
-      p.under = s.boxes[kGuest].epoch;
+      p.under = s.boxes[other].epoch;
       send(s, p, {"enlists", n}, emit);
-    } else if (!knows(s, kGuest, m.epoch, n) && set_.says_lost) {
-      lose_guest(s, n, 0, {"is told that the other box forgot", n}, emit);
+    } else if (!knows(s, other, m.epoch, n) && set_.says_lost) {
+      lose_other(s, n, 0, {"is told that the other box forgot", n}, emit);
     }
     if (s.cuts < set_.cuts) {
       State next = s;
       ++next.cuts;
       ++next.reasons;
-      lose_guest(next, n, 1, {"hears nothing of the other box", n, -1, false}, emit);
+      lose_other(next, n, 1, {"hears nothing of the other box", n, -1, false}, emit);
     }
   }
 
   template <class Emit>
-  void lose_guest(const State& s, int n, std::uint8_t gone, Step step, Emit& emit) const {
+  void lose_other(const State& s, int n, std::uint8_t gone, Step step, Emit& emit) const {
     Packet p = packet(Kind::kLost, s.members[n].epoch, n);
     p.gone = gone;
     send(s, p, step, emit);
@@ -297,15 +369,19 @@ class BoxesModel {
         State next = s;
         const bool taken = enlist(next, p);
         Member& m = next.members[p.node];
-        if (m.running != 0 && m.epoch == p.epoch && knows(next, kGuest, p.epoch, p.node)) m.enlisted = 1;
-        if (!taken && is_in(next, p.node) && m.epoch == p.epoch && m.enlisted == 0 && set_.says_lost)
-          return lose_guest(next, p.node, 1, step, emit);  // refused
+        const int other = other_of(s, p.epoch);
+        if (m.running != 0 && m.epoch == p.epoch && knows(next, other, p.epoch, p.node)) m.enlisted = 1;
+        if (!taken && m.running != 0 && runs_epoch(next, m.epoch) && m.epoch == p.epoch && m.enlisted == 0 &&
+            set_.says_lost)
+          return lose_other(next, p.node, 1, step, emit);  // refused
         emit(next, step);
         break;
       }
       case Kind::kLost: {
         State next = s;
-        if (runs(s) && (p.epoch == s.epoch || !set_.lost_of_epoch)) call_back(next, p.gone != 0);
+        const int home = home_of(s, p.epoch);
+        if (runs(s, home) && (runs_epoch(s, p.epoch) || !set_.lost_of_epoch))
+          call_back(next, home, p.gone != 0);
         emit(next, step);
         break;
       }
@@ -314,9 +390,11 @@ class BoxesModel {
 
   // False: refused.
   bool enlist(State& s, const Packet& p) const {
-    Box& guest = s.boxes[kGuest];
+    Box& guest = s.boxes[other_of(s, p.epoch)];
+    if (has(s.dead, other_of(s, p.epoch))) return true;  // and nothing comes back
+    if (guest.is_home != 0) return false;
     if (guest.epoch != p.epoch + 1) {
-      if (set_.remembers && has(guest.former, p.epoch)) return false;
+      if (set_.remembers && of(guest.former, p.epoch)) return false;
       if (set_.challenges && p.under != guest.epoch) return true;  // answered by CHALLENGE
       begin(guest, p.epoch);
     }
@@ -339,7 +417,7 @@ class BoxesModel {
     if (m.running == 0) return;
     for (int c = 0; c < set_.chunks; ++c) {
       const int box = box_of(s, m.epoch, r, c);
-      if (has(m.has, c) || (box == kGuest && m.enlisted == 0)) continue;
+      if (has(m.has, c) || (box != home_of(s, m.epoch) && m.enlisted == 0)) continue;
       send(s, packet(Kind::kContribution, m.epoch, r, c), {"contributes", r, c}, emit);
       if (!knows(s, box, m.epoch, r)) continue;
       ask_peers(s, r, c, box, emit);
@@ -371,7 +449,8 @@ class BoxesModel {
   template <class Emit>
   void contribute(const State& s, const Packet& p, const Step& step, Emit& emit) const {
     const int box = box_of(s, p.epoch, p.node, p.chunk);
-    const bool known = set_.epochs_apart ? knows(s, box, p.epoch, p.node) : s.boxes[box].epoch != 0;
+    const bool known =
+        set_.epochs_apart ? knows(s, box, p.epoch, p.node) : s.boxes[box].epoch != 0 && !has(s.dead, box);
     if (!known) return emit(s, step);
     const int epoch = s.boxes[box].epoch - 1;
     for (const bool room : {true, false}) {
@@ -481,8 +560,8 @@ class BoxesModel {
     if (!set_.timers) return;
     for (int box = 0; box < 2; ++box) {
       const Row& row = s.boxes[box].rows[c];
-      if (s.boxes[box].epoch == 0 || row.entry.contributors == 0 || row.entry.contributors == ranks_)
-        continue;
+      const bool there = s.boxes[box].epoch != 0 && !has(s.dead, box);
+      if (!there || row.entry.contributors == 0 || row.entry.contributors == ranks_) continue;
       State next = s;
       next.boxes[box].rows[c].entry = {};
       leave(next, packet(Kind::kSum, s.boxes[box].epoch - 1, box, c, row.entry), {"an entry is swept", -1, c},
@@ -507,24 +586,45 @@ class BoxesModel {
 
   template <class Emit>
   void suffer(const State& s, Emit& emit) const {
-    const auto happens = [&](std::uint8_t State::*count, int most, const char* what, auto change) {
+    const auto happens = [&](std::uint8_t State::*count, int most, int reasons, const char* what,
+                             auto change) {
       if (s.*count >= most) return;
       State next = s;
       ++(next.*count);
-      ++next.reasons;
+      next.reasons = static_cast<std::uint8_t>(next.reasons + reasons);
       change(next);
       emit(next, Step{what, -1, -1, false});
     };
-    if (runs(s)) {
-      happens(&State::plan_changes, set_.plan_changes, "the plan changes",
-              [&](State& next) { call_back(next, false); });
-      happens(&State::home_restarts, set_.home_restarts, "the home restarts", [&](State& next) {
-        next.boxes[kHome] = {};
-        call_back(next, false);
-      });
+    if (runs(s, s.seat)) {
+      happens(&State::plan_changes, set_.plan_changes, 1, "the plan changes",
+              [&](State& next) { call_back(next, s.seat, false); });
     }
-    happens(&State::guest_forgets, set_.guest_forgets, "the other box forgets everything",
-            [&](State& next) { next.boxes[kGuest] = {}; });
+    if (!has(s.dead, 0) && (s.boxes[0].is_home != 0 ? runs(s, 0) : s.seat == 1)) {
+      happens(&State::home_restarts, set_.home_restarts, s.seat == 0 ? 1 : 4, "box 0 restarts",
+              [&](State& next) {
+                const auto alone = next.boxes[0].alone;
+                next.boxes[0] = {};
+                next.boxes[0].is_home = 1;  // as it is written
+                next.boxes[0].alone = alone;
+              });
+    }
+    if (!has(s.dead, 1)) {
+      happens(&State::guest_forgets, set_.guest_forgets, s.boxes[1].is_home != 0 ? 4 : 1,
+              "box 1 forgets everything", [&](State& next) { next.boxes[1] = {}; });
+    }
+    // Each of the two may begin an epoch for what the other was, and one without it when it is found to be a home too.
+    if (s.dead == 0) {
+      happens(&State::takeovers, set_.takeovers, 4, "the seat goes to another box",
+              [&](State& next) { next.seat = static_cast<std::uint8_t>(1 - next.seat); });
+      happens(&State::deaths, set_.deaths, 4, "the home is gone for good", [&](State& next) {
+        next.dead = bit(next.seat);
+        next.boxes[next.seat] = {};
+      });
+    } else if (has(s.dead, s.seat) && set_.seat_moves) {
+      State next = s;
+      next.seat = static_cast<std::uint8_t>(1 - next.seat);
+      emit(next, Step{"its lease ends", -1, -1});
+    }
   }
 
   BoxesSetting set_;

@@ -26,6 +26,8 @@ void expect_wrong_sum(const BoxesSetting& setting) {
 constexpr BoxesRoute kNobody{}, kOne{.guest = 0b100}, kTwo{.guest = 0b110}, kRack{.guest = 0b1100};
 // Two of three pass both boxes by.
 constexpr BoxesRoute kPast{.guest = 0b110, .direct = 0b101};
+constexpr BoxesRoute kSecond{.guest = 0b10}, kBoth{.guest = 0b11};  // of two ranks
+constexpr Plans kPair{{{kSecond}, {kBoth}}};
 constexpr Plans kStays{{{kTwo, kOne}, {kTwo, kOne}}}, kMoves{{{kTwo, kOne}, {kOne, kTwo}}},
     kComesHome{{{kTwo}, {kNobody}}}, kRacks{{{kRack}, {kRack}}}, kMixed{{{kPast}, {kTwo}}};
 
@@ -47,6 +49,24 @@ TEST(BoxesModel, exact_and_live_when_the_home_restarts) {
 TEST(BoxesModel, exact_and_live_when_members_lose_a_box_that_lives) {
   expect_live(boxes({.plans = kStays, .cuts = 2, .losses = 1}));
 }
+// Both boxes think they are the home for as long as they like, or neither does; members go to either of them.
+TEST(BoxesModel, exact_and_live_when_another_box_takes_the_job_over) {
+  expect_live(boxes({.plans = kStays, .takeovers = 1, .strays = 1}));
+  expect_live(boxes({.ranks = 2, .plans = kPair, .takeovers = 1, .strays = 3}));
+  expect_live(boxes({.ranks = 2, .plans = kPair, .takeovers = 1, .losses = 1}));
+  expect_live(boxes({.ranks = 2, .plans = kPair, .takeovers = 2}));
+}
+// The former home begins anew, and thinks that it is the home until it hears better.
+TEST(BoxesModel, exact_and_live_when_the_former_home_comes_back) {
+  expect_live(boxes({.ranks = 2, .plans = kPair, .home_restarts = 1, .takeovers = 1}));
+}
+TEST(BoxesModel, exact_and_live_when_the_home_dies) {
+  expect_live(boxes({.plans = kStays, .deaths = 1, .losses = 1}));
+  expect_live(boxes({.ranks = 2, .plans = kPair, .takeovers = 1, .deaths = 1}));
+}
+TEST(BoxesModel, exact_and_live_over_another_generation_of_another_home) {
+  expect_live(boxes({.ranks = 2, .plans = kPair, .other_generation = 1, .takeovers = 1, .strays = 1}));
+}
 TEST(BoxesModel, exact_and_live_with_two_chunks) {
   expect_live(boxes({.chunks = 2, .plans = kStays, .losses = 1, .crowded = true}));
 }
@@ -59,6 +79,22 @@ TEST(BoxesModel, DISABLED_big_losses_and_late_packets) {
   expect_live(boxes({.ranks = 4, .plans = kRacks, .guest_forgets = 1, .late = 1}));
 }
 
+TEST(BoxesModel, DISABLED_big_late_packets_of_two_homes) {
+  expect_live(boxes({.ranks = 2, .plans = kPair, .takeovers = 1, .strays = 1, .late = 1}));
+  expect_live(boxes({.plans = kStays, .deaths = 1, .losses = 1, .late = 1}));
+  expect_live(boxes({.ranks = 2, .plans = kPair, .home_restarts = 1, .takeovers = 1, .strays = 1}));
+}
+
+TEST(BoxesModel, a_home_that_does_not_yield_splits_the_job) {
+  const Findings found = boxes({.plans = kStays, .takeovers = 1, .strays = 1, .yields = false});
+  EXPECT_EQ(found.violation, "") << "no sum is wrong even so";
+  EXPECT_GT(found.stuck, 0U);
+}
+TEST(BoxesModel, a_home_that_dies_takes_the_job_along_unless_another_has_its_seat) {
+  const Findings found = boxes({.plans = kStays, .deaths = 1, .seat_moves = false});
+  EXPECT_EQ(found.violation, "");
+  EXPECT_GT(found.stuck, 0U);
+}
 TEST(BoxesModel, a_contribution_that_counts_in_another_epoch_is_a_wrong_sum) {
   expect_wrong_sum({.plans = kStays, .other_generation = 1, .plan_changes = 1, .epochs_apart = false});
 }

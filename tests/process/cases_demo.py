@@ -1,9 +1,10 @@
-"""tools/demo as a person starts it, with small tensors (--quick): what it says, how it ends, what it leaves behind."""
+"""tools/demo and tools/demo-fleet as a person starts them, with small tensors (--quick): what it says, how it ends, what it leaves behind."""
 import importlib.machinery
 import importlib.util
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import types
@@ -15,21 +16,23 @@ from workers import is_root
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEMO = ROOT / "tools/demo"
+FLEET = ROOT / "tools/demo-fleet"
 CONFIG = ROOT / "conf/demo.yaml"
 BOX = "box: {ipv4: 10.1.0.10/24}\n"
 PORT = '  - {name: p0, device: "net_memif0,role=server,id=0,socket=/tmp/s,socket-abstract=no"}\n'
 JOB = "jobs: [{name: bert, workers: 1, token_file: none}]\n"
 SMALL = BOX + "ports:\n" + PORT + JOB
+JOB_OF_FLEET = "bert"
 LONG = ("--quick", "--iterations", 10_000)
 # What it sets itself once it has hugepages and hosts: other cases need the machine's hugepages.
 WITHOUT_HUGEPAGES = {"TALLY_DEMO_INSIDE": "1"}
 
 
-def start(lab, *arguments, build=None, environment=None):
+def start(lab, *arguments, build=None, environment=None, program=DEMO):
     if not Programs.build:
         raise Skipped("needs --build, as ctest gives it")
     variables = WITHOUT_HUGEPAGES if environment is None else environment
-    return lab.run("demo", [str(DEMO), str(build or Programs.build), *map(str, arguments)], variables)
+    return lab.run("demo", [str(program), str(build or Programs.build), *map(str, arguments)], variables)
 
 
 def processes_of(lab, *words):
@@ -43,6 +46,12 @@ def processes_of(lab, *words):
         if any(f"={lab.directory}" in word for word in environment) and set(words) <= set(environment):
             found.append(int(path.parent.name))
     return found
+
+
+def need_namespaces():
+    probe = subprocess.run(["unshare", "--net" if is_root() else "-Urn", "true"], capture_output=True, check=False)
+    if probe.returncode != 0:
+        raise Skipped(f"needs network namespaces; the kernel said: {probe.stderr.decode().strip()}")
 
 
 def directories_of(lab):
@@ -98,9 +107,7 @@ def demo_with_loss(lab):
 @case()
 def demo_on_veth_links(lab):
     """Kernel sockets in ten network namespaces; the namespaces end with it, also when it is interrupted."""
-    probe = subprocess.run(["unshare", "--net" if is_root() else "-Urn", "true"], capture_output=True, check=False)
-    if probe.returncode != 0:
-        raise Skipped(f"needs network namespaces; the kernel said: {probe.stderr.decode().strip()}")
+    need_namespaces()
     counted = check_story(lab, start(lab, "--quick", "--loss", "1%", "--counters", figures(lab), environment={"NET": "veth"}))
     assert all(row["lost"] > 0 for row in counted.impaired.values()), counted.text
     demo = start(lab, *LONG, environment={"NET": "veth"})
@@ -108,6 +115,23 @@ def demo_on_veth_links(lab):
                seconds=60)
     demo.signal(signal.SIGTERM)
     check_ended(lab, demo, 128 + signal.SIGTERM, "interrupted; all its processes have ended")
+
+
+@case()
+def demo_of_a_fleet(lab):
+    """A real etcd, four boxes: the home is killed and its job taken over, it comes back as a guest, etcd is killed; all
+    sums are right. Workers join at any box."""
+    need_namespaces()
+    if not shutil.which("etcd"):
+        raise Skipped("etcd is not installed (etcd-server)")
+    demo = start(lab, "--verbose", program=FLEET, environment={})
+    said = check_ended(lab, demo, 0, "Its home is box0.", "box0, is killed (kill -9).", "in the same generation", "box0 is back. ",
+                       "it has its part again", "no home moves:", "All sums right: ", seconds=240)
+    heir = re.search(r"(box[123]) has taken the job over", said).group(1)
+    assert f"The home stays {heir}" in said, said
+    homes = re.findall(rf"^ +{JOB_OF_FLEET} +(box\d)", said, re.M)
+    assert homes == ["box0", heir, heir], said
+    assert "ETCD IS GONE" in said, said
 
 
 @case()

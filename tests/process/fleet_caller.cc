@@ -207,10 +207,12 @@ int run_calls(etcd::EtcdStore& store) {
   return 0;
 }
 
-fleet::PlanRecord plan_of(const std::string& job, std::uint32_t epoch, const std::string& box) {
-  fleet::PlanRecord plan{.job = job, .generation = 1, .epoch = epoch, .boxes = {box}, .servers = 1};
-  plan.racks.resize(1);
-  return plan;
+fleet::PlanRecord plan_of(const std::string& job, std::uint32_t number) {
+  fleet::PlanRecord record{.job = job, .facts = 1, .number = number};
+  record.plan.boxes = {mapped({10, 0, 0, 1})};
+  record.plan.tables.resize(1);
+  record.plan.table_of = {0, 0};
+  return record;
 }
 
 Json state_of(const fleet::Member& member, TimeNs now) {
@@ -220,7 +222,7 @@ Json state_of(const fleet::Member& member, TimeNs now) {
   for (const auto& [name, job] : member.view().jobs()) {
     const auto plan = job.newest_plan();
     jobs[name] = Json{{"home", job.home ? job.home->record.box : ""},
-                      {"epoch", plan ? plan->epoch : 0},
+                      {"epoch", plan ? plan->number : 0},
                       {"mine", member.is_home_of(name, now)}};
   }
   return {{"standing", fleet::name_of(member.standing().kind)},
@@ -262,18 +264,23 @@ int run_member(etcd::EtcdStore& store, const std::string& prefix, const std::str
       } else if (order == "withdraw" && words >> job) {
         done = member.withdraw(job, now);
       } else if (order == "plan" && words >> job >> n) {
-        done = member.publish(plan_of(job, n, id), now);
+        done = member.publish(plan_of(job, n), now);
       } else if (order == "leave") {
         member.leave(now);
       }
       if (!done) say({{"refused", done.error().what}});
     }
     lines.clear();
+    // Whatever somebody has declared it would be the home of.
+    std::map<std::string, fleet::OwnJob> jobs;
+    for (const auto& [name, seen] : member.view().jobs())
+      if (seen.record) jobs[name] = {.record = *seen.record, .addresses = self.addresses};
+    member.set_jobs(std::move(jobs));
     member.tick(now);
     for (const fleet::Note& note : member.take_notes()) say({{"note", note.text}, {"bad", note.bad}});
     for (const fleet::Outcome& outcome : member.take_outcomes())
       say({{"outcome", outcome.job},
-           {"epoch", outcome.epoch},
+           {"epoch", outcome.number},
            {"verdict", static_cast<int>(outcome.verdict)},
            {"text", outcome.text}});
     Json state = state_of(member, now);

@@ -111,6 +111,60 @@ TEST(HazardBoxes, home_restarted) {
   }
 }
 
+// The home is gone for good, and the fleet has said so to the others: what its members bring goes on there.
+TEST(HazardBoxes, home_lost_and_its_job_taken_over) {
+  HazardRack rack(racks({.boxes = 3}));
+  join(rack);
+  const std::size_t sum = begin(rack);
+  rack.cut_off(0);
+  rack.run_for(kLeastSilence / 2);
+  rack.sim().take_over("job0", 1, 100 * kMillisecond);
+  rack.expect_exact(sum);
+  for (const std::uint16_t r : rack.ranks()) {
+    EXPECT_EQ(rack.counted(r).generations, 1U) << "rank " << r;
+    EXPECT_EQ(rack.worker(r).engine().membership()->home_box, 0) << "of the plan's boxes, which are 1 and 2";
+  }
+  EXPECT_EQ(rack.worker(0).engine().boxes().size(), 2U);
+  rack.expect_healthy();
+}
+
+// It has only not heard of it: for a while there are two homes. Members stay with the one that they are with.
+TEST(HazardBoxes, two_homes_at_once) {
+  HazardRack rack(racks({.boxes = 3}));
+  join(rack);
+  const std::size_t sum = begin(rack);
+  rack.sim().box(1).set_home("job0", mapped(test_box(1).ipv4));
+  rack.sim().box(2).set_home("job0", mapped(test_box(1).ipv4));
+  rack.expect_exact(sum);
+  rack.run_for(kSecond);
+  EXPECT_TRUE(rack.running()) << "at the home that knows of no other";
+  EXPECT_TRUE(rack.left_out(1)) << "where nobody enlists any more";
+  const std::size_t next = begin(rack);
+  rack.sim().take_over("job0", 1, 0);
+  rack.expect_exact(next);
+  EXPECT_TRUE(rack.box(0).is_elsewhere("job0"));
+  for (const std::uint16_t r : rack.ranks()) EXPECT_EQ(rack.counted(r).generations, 1U) << "rank " << r;
+  rack.expect_healthy();
+}
+
+// Its configuration calls it the home. Who runs elsewhere is not disturbed, and it is told better in time.
+TEST(HazardBoxes, former_home_comes_back) {
+  HazardRack rack(racks());
+  join(rack);
+  rack.sim().take_over("job0", 1, 0);
+  rack.expect_exact(begin(rack));
+  ASSERT_TRUE(rack.until([&] { return rack.counted(0).epochs == 2; }));
+  const std::size_t sum = begin(rack);
+  rack.box(0).restart();
+  rack.run_for(100 * kMillisecond);
+  rack.sim().tell_homes(0);
+  rack.expect_exact(sum);
+  rack.box(1).replan("job0");
+  ASSERT_TRUE(rack.until([&] { return rack.worker(0).engine().boxes().size() == 2; }));
+  rack.expect_healthy();
+  for (const std::uint16_t r : rack.ranks()) EXPECT_EQ(rack.counted(r).generations, 1U) << "rank " << r;
+}
+
 TEST(HazardBoxes, guest_restarted) {
   for (const bool everything : {false, true}) {
     HazardRack rack(racks());

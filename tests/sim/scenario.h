@@ -34,6 +34,7 @@ enum class Blow : std::uint8_t {
   kRestartAndCrash,        // switch and worker at once
   kRestartAmidOldControl,  // and what some workers said before comes again, while some links are cut
   kReplan,                 // the worker's job, if it is one over several boxes
+  kTakeOver,               // the box becomes the home of the worker's job, if it is one over several boxes
   kCutBoxOff,              // a box: nothing comes there any more, or nothing from there, or neither
   kDeafenBox,
   kMuteBox,

@@ -159,7 +159,8 @@ void add_blows_to_boxes(Scenario& s, Rng& rng) {
       Blow::kCutBoxOff,        Blow::kDeafenBox,        Blow::kMuteBox,       Blow::kCutUp,
       Blow::kCutDown,          Blow::kReplan,           Blow::kReplan,        Blow::kReplan,
       Blow::kPauseServer,      Blow::kCrashServer,      Blow::kReplayControl, Blow::kReplayConversation,
-      Blow::kRestartTwice,     Blow::kRestartAndCrash,  Blow::kAbortByWorker, Blow::kRestartAmidOldControl};
+      Blow::kRestartTwice,     Blow::kRestartAndCrash,  Blow::kAbortByWorker, Blow::kRestartAmidOldControl,
+      Blow::kTakeOver,         Blow::kTakeOver};
   const auto count = rng.chance(0.1) ? 0 : rng.between(1, 9);
   for (std::uint64_t i = 0; i < count; ++i) {
     PlannedBlow b{.when = rng.below(s.heal_at), .what = kBlows[rng.below(kBlows.size())]};

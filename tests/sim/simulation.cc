@@ -18,12 +18,8 @@ bool asks_its_way(const SwitchNode& box, const Bytes& frame) {
   const auto datagram = std::span{frame}.subspan(kOuterBytes);
   if (header_of(datagram).type != PacketType::kJoin) return false;
   const auto join = wire_at<JoinPayload>(datagram.data() + kHeaderBytes);
-  const std::string name(reinterpret_cast<const char*>(datagram.data()) + kHeaderBytes + sizeof join,
-                         join.name_bytes);
-  const auto& jobs = box.options().jobs;
-  return std::any_of(jobs.begin(), jobs.end(), [&](const members::NativeConfig& job) {
-    return job.name == name && job.boxes && job.boxes->home != job.boxes->here;
-  });
+  return box.is_elsewhere(
+      {reinterpret_cast<const char*>(datagram.data()) + kHeaderBytes + sizeof join, join.name_bytes});
 }
 
 }  // namespace
@@ -145,6 +141,22 @@ void Simulation::crash(WorkerNode& worker, TimeNs until) {
   });
 }
 
+void Simulation::take_over(const std::string& job, std::size_t box, TimeNs within) {
+  homes_[job] = box;
+  for (std::size_t i = 0; i < boxes_.size(); ++i)
+    schedule_.after(told_by_.below(within + 1), [this, i] { tell_homes(i); });
+}
+
+void Simulation::tell_homes(std::size_t box) {
+  for (const auto& [job, home] : homes_)
+    boxes_[box]->set_home(job, mapped(boxes_[home]->options().self.ipv4));
+}
+
+void Simulation::restart_box(std::size_t box) {
+  boxes_[box]->restart();
+  schedule_.after(told_by_.below(200 * kMillisecond), [this, box] { tell_homes(box); });
+}
+
 // Old control packets of some workers, while what some say now is lost.
 void Simulation::upset_links(const PlannedBlow& blow) {
   Rng rng(mix64(scenario_.seed + 31 + blow.when));
@@ -228,7 +240,7 @@ void Simulation::strike_box(const PlannedBlow& blow) {
       box.restart_data_plane();
       break;
     case Blow::kRestartSwitch:
-      box.restart();
+      restart_box(blow.box);
       break;
     case Blow::kResize:
       box.resize(worker.options().job, blow.window);
@@ -236,19 +248,22 @@ void Simulation::strike_box(const PlannedBlow& blow) {
     case Blow::kReplan:
       box.replan(worker.options().job);
       break;
+    case Blow::kTakeOver:
+      take_over(worker.options().job, blow.box, blow.lasts);
+      break;
     case Blow::kStallSwitch:
       box.stall(until);
       break;
     case Blow::kRestartTwice:
-      box.restart();
-      schedule_.at(until, [&box] { box.restart(); });
+      restart_box(blow.box);
+      schedule_.at(until, [this, box = blow.box] { restart_box(box); });
       break;
     case Blow::kRestartAndCrash:
-      box.restart();
+      restart_box(blow.box);
       crash(worker, until);
       break;
     case Blow::kRestartAmidOldControl:
-      box.restart();
+      restart_box(blow.box);
       upset_links(blow);
       break;
     case Blow::kCutBoxOff:

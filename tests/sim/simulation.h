@@ -3,6 +3,7 @@
 // phase: everything healed, everything must complete. The oracle is the invariants of docs/hazards.md.
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -73,6 +74,11 @@ class Simulation {
   [[nodiscard]] const std::vector<std::string>& broken() const noexcept { return broken_; }
   void alarm(std::string what);
   void strike(const PlannedBlow& blow);
+  // The store of the fleet calls this box the home of the job from now on. Each box hears of it within so long, and a
+  // box that is restarted once more, after that: until then there may be two homes, or none.
+  void take_over(const std::string& job, std::size_t box, TimeNs within);
+  // Heard of by a box alone, or said anew to one that has forgotten.
+  void tell_homes(std::size_t box);
 
  private:
   bool step(TimeNs until);
@@ -84,6 +90,7 @@ class Simulation {
   void arrive_at(std::size_t box, std::size_t endpoint, const Bytes& frame, bool vouched);
   void arrive_at_endpoint(std::size_t endpoint, const Bytes& frame, bool vouched);
   [[nodiscard]] std::uint64_t obeyed(std::size_t box) const;
+  void restart_box(std::size_t box);
   void strike_box(const PlannedBlow& blow);
   [[nodiscard]] bool strike_link(const PlannedBlow& blow);
   void cut_off(const PlannedBlow& blow);
@@ -109,6 +116,8 @@ class Simulation {
   std::vector<std::unique_ptr<ServerNode>> servers_;
   std::vector<std::string> broken_;
   std::uint64_t events_ = 0;
+  std::map<std::string, std::size_t> homes_;  // of jobs that were taken over
+  Rng told_by_{mix64(scenario_.seed + 8)};
   bool epochs_changed_ = false;  // some blow may have begun a new epoch or generation
 };
 

@@ -123,6 +123,20 @@ void SwitchNode::replan(std::string_view name) {
   service();
 }
 
+void SwitchNode::set_home(std::string_view name, const Ipv6& home) {
+  if (auto done = membership_->set_home(name, home, schedule_.now()); !done) alarm_(done.error().text());
+  service();
+}
+
+bool SwitchNode::is_elsewhere(std::string_view name) const {
+  for (std::size_t i = 0; i < jobs_.size(); ++i) {
+    if (options_.jobs[i].name != name || !options_.jobs[i].boxes) continue;
+    const auto status = membership_->status(jobs_[i], schedule_.now());
+    return status && status->boxes && status->boxes->home != status->boxes->here;
+  }
+  return false;
+}
+
 void SwitchNode::end_life() {
   ++life_;
   stalled_until_ = 0;

@@ -62,6 +62,11 @@ class SwitchNode {
   bool resize(std::string_view name, std::uint32_t window);
   // Another plan for a job over several boxes whose home this is; refused if it is not, which is no error here.
   void replan(std::string_view name);
+  // The fleet says which box is the home of a job over several. A restart forgets it: the configuration is right again,
+  // until somebody says better.
+  void set_home(std::string_view name, const Ipv6& home);
+  // Of a job over several boxes, another box is the home, as this one knows.
+  [[nodiscard]] bool is_elsewhere(std::string_view name) const;
 
   [[nodiscard]] members::MembershipEngine& membership() noexcept { return *membership_; }
   [[nodiscard]] const std::vector<JobId>& jobs() const noexcept { return jobs_; }

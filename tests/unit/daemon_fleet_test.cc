@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -33,7 +34,10 @@ struct DaemonFleet : testing::Test {
     auto owned = std::make_unique<FakeStore>(server, 1);
     store = owned.get();
     link.emplace(
-        config, std::move(owned), [this] { return room; },
+        config, std::move(owned),
+        daemon::FleetFace{[this] { return room; }, [this] { return jobs; },
+                          [this](const std::string& job, const Ipv6& home) { return set_home(job, home); },
+                          [this](const Ipv6& address) { seen.push_back(address); }},
         [this](daemon::LogLevel, std::string_view text) { log.emplace_back(text); }, now);
   }
   void run(TimeNs span) {
@@ -43,6 +47,36 @@ struct DaemonFleet : testing::Test {
       link->turn(now);
     }
   }
+  // A job of this box and of the one at 10.0.0.2, whose home this is by its configuration.
+  void give_job() {
+    daemon::SharedJob job{.name = "vgg", .workers = 4, .servers = 2};
+    job.boxes.addresses = {mapped({10, 0, 0, 1}), mapped({10, 0, 0, 2})};
+    jobs.push_back(std::move(job));
+  }
+  Result<void> set_home(const std::string& job, const Ipv6& home) {
+    for (daemon::SharedJob& one : jobs) {
+      if (one.name != job) continue;
+      const auto at = std::find(one.boxes.addresses.begin(), one.boxes.addresses.end(), home);
+      one.boxes.home = static_cast<BoxIndex>(at - one.boxes.addresses.begin());
+      ++told;
+    }
+    return {};
+  }
+  // Another box of the fleet; its lease.
+  fleet::LeaseId add_box(const std::string& id, const std::string& address) {
+    const auto lease = server.apply(fleet::Grant{600 * kSecond})->lease;
+    const fleet::BoxRecord record{.name = id, .life = 9, .addresses = {address}};
+    EXPECT_TRUE(server.apply(fleet::Put{"/site/box/" + id, fleet::text_of(record), lease}));
+    return lease;
+  }
+  void seat(const std::string& id, fleet::LeaseId lease) {
+    ASSERT_TRUE(
+        server.apply(fleet::Put{"/site/job/vgg/home", fleet::text_of(fleet::SeatRecord{id, 9}), lease}));
+  }
+  std::string home_in_store() {
+    const auto at = server.pairs().find("/site/job/vgg/home");
+    return at == server.pairs().end() ? "" : fleet::read_seat(at->second.value)->box;
+  }
   fleet::Pair own() { return server.pairs().at("/site/box/rack1"); }
 
   config::Config config = config::load_config_text(kFleetText, "box.yaml")->config;
@@ -50,6 +84,9 @@ struct DaemonFleet : testing::Test {
   FakeStore* store = nullptr;
   TimeNs now = kSecond;
   daemon::FleetRoom room{.free_slots = 7, .free_bytes = 1'000'000};
+  std::vector<daemon::SharedJob> jobs;
+  std::vector<Ipv6> seen;  // boxes that have begun
+  int told = 0;            // times that a job got another home
   std::vector<std::string> log;
   std::optional<daemon::FleetLink> link;
 };
@@ -114,13 +151,119 @@ TEST_F(DaemonFleet, WhatIsFreeIsToldWhenItChanges) {
   EXPECT_EQ(server.revision(), before + 1);
 }
 
-// A seat would be kept from somebody who plans.
-TEST_F(DaemonFleet, TheBoxTakesNoSeat) {
+// It would be kept from somebody who plans, or who has the job.
+TEST_F(DaemonFleet, ASeatThatIsNotItsOwnTheBoxDoesNotTake) {
   ASSERT_TRUE(
       server.apply(fleet::Put{"/site/job/resnet", fleet::text_of(fleet::JobRecord{.name = "resnet"})}));
   run(10 * kSecond);
   EXPECT_FALSE(server.pairs().contains("/site/planner"));
   EXPECT_FALSE(server.pairs().contains("/site/job/resnet/home"));
+}
+
+TEST_F(DaemonFleet, AJobOfSeveralBoxesIsDeclaredByItsHome) {
+  give_job();
+  run(3 * kSecond);
+  EXPECT_EQ(home_in_store(), "rack1");
+  EXPECT_EQ(told, 0) << "it is as its configuration says";
+  const auto record = fleet::read_job("vgg", server.pairs().at("/site/job/vgg").value);
+  ASSERT_TRUE(record);
+  EXPECT_EQ(record->spec.dump(), R"({"workers":4,"servers":2,"boxes":["10.0.0.1","10.0.0.2"]})");
+}
+
+TEST_F(DaemonFleet, AJobGoesWhereItsSeatIsAndComesBack) {
+  const auto lease = add_box("rack2", "10.0.0.2");
+  ASSERT_TRUE(server.apply(fleet::Put{"/site/job/vgg", fleet::text_of(fleet::JobRecord{.name = "vgg"})}));
+  seat("rack2", lease);
+  give_job();
+  run(2 * kSecond);
+  EXPECT_EQ(jobs[0].boxes.home, 1);
+  EXPECT_EQ(told, 1);
+  EXPECT_THAT(log, Contains("job 'vgg': box rack2 at 10.0.0.2 is its home now, this box was it"));
+  run(20 * kSecond);
+  EXPECT_EQ(told, 1) << "and it stays there";
+  EXPECT_EQ(home_in_store(), "rack2");
+  server.end_lease(lease);
+  run(3 * kSecond);
+  EXPECT_EQ(home_in_store(), "rack1");
+  EXPECT_EQ(jobs[0].boxes.home, 0);
+  EXPECT_THAT(log, Contains("job 'vgg': this box is its home now, 10.0.0.2 was it"));
+}
+
+TEST_F(DaemonFleet, WithoutTheStoreAHomeStaysAndNobodyBecomesOne) {
+  give_job();
+  run(3 * kSecond);
+  const auto lease = add_box("rack2", "10.0.0.2");
+  run(kSecond);
+  store->faults.unreachable = true;
+  // Its own lease ends meanwhile, and another box takes the seat: nobody can tell it.
+  server.end_lease(own().lease);
+  seat("rack2", lease);
+  run(60 * kSecond);
+  EXPECT_EQ(told, 0);
+  EXPECT_EQ(jobs[0].boxes.home, 0);
+  store->faults.unreachable = false;
+  run(10 * kSecond);
+  EXPECT_EQ(told, 1);
+  EXPECT_EQ(jobs[0].boxes.home, 1);
+}
+
+// Its workers need not wait for the end of its drain.
+TEST_F(DaemonFleet, AHomeThatLeavesSendsItsJobsToWhoTakesThem) {
+  give_job();
+  run(3 * kSecond);
+  const auto lease = add_box("rack2", "10.0.0.2");
+  run(kSecond);
+  link->leave(now);
+  run(kSecond);
+  ASSERT_EQ(home_in_store(), "");
+  seat("rack2", lease);
+  run(kSecond);
+  EXPECT_EQ(jobs[0].boxes.home, 1);
+  EXPECT_EQ(home_in_store(), "rack2");
+}
+
+// Somebody's configuration is wrong. Nothing moves, and it is said once.
+TEST_F(DaemonFleet, AHomeThatIsNoneOfItsBoxesMovesNothing) {
+  const auto lease = add_box("rack9", "10.0.0.9");
+  ASSERT_TRUE(server.apply(fleet::Put{"/site/job/vgg", fleet::text_of(fleet::JobRecord{.name = "vgg"})}));
+  seat("rack9", lease);
+  give_job();
+  run(10 * kSecond);
+  EXPECT_EQ(told, 0);
+  const std::string said = "job 'vgg': its home in the fleet is box rack9, which is none of its boxes here";
+  EXPECT_EQ(std::count(log.begin(), log.end(), said), 1);
+}
+
+TEST_F(DaemonFleet, EachLifeOfABoxIsSeenOnce) {
+  run(2 * kSecond);
+  EXPECT_TRUE(seen.empty()) << "itself it knows";
+  const auto lease = add_box("rack2", "10.0.0.2");
+  run(5 * kSecond);
+  EXPECT_THAT(seen, ElementsAre(mapped({10, 0, 0, 2})));
+  server.end_lease(lease);
+  run(kSecond);
+  add_box("rack2", "10.0.0.2");
+  run(5 * kSecond);
+  EXPECT_THAT(seen, ElementsAre(mapped({10, 0, 0, 2}), mapped({10, 0, 0, 2})));
+}
+
+TEST_F(DaemonFleet, AJobThatItsHomeHasNoMoreIsWithdrawn) {
+  give_job();
+  run(3 * kSecond);
+  ASSERT_EQ(home_in_store(), "rack1");
+  jobs.clear();
+  run(kSecond);
+  EXPECT_FALSE(server.pairs().contains("/site/job/vgg"));
+  EXPECT_FALSE(server.pairs().contains("/site/job/vgg/home"));
+  give_job();
+  run(kSecond);
+  EXPECT_EQ(home_in_store(), "rack1") << "and declared again";
+}
+
+TEST_F(DaemonFleet, WhatItsPortsCarryIsInItsRecord) {
+  room.rate = 100'000'000'000;
+  run(2 * kSecond);
+  EXPECT_EQ(fleet::read_box(own().value)->rate, 100'000'000'000U);
 }
 
 TEST_F(DaemonFleet, ItsStatusIsThatOfTheFleet) {

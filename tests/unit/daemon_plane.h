@@ -80,6 +80,7 @@ struct FakePlane : daemon::Plane {
   }
   dpdk::PortLink link(PortIndex port) const override { return links.at(raw(port)); }
   dpdk::PortLink follow(PortIndex port, TimeNs /*now*/) override { return links.at(raw(port)); }
+  std::uint64_t rate(PortIndex /*port*/) const override { return 0; }
   void announce(PortIndex port) override { announced.push_back(port); }
   dpdk::PortStatistics port_statistics(PortIndex port) const override {
     return port_statistics_.at(raw(port));

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,28 +14,44 @@
 
 #include "fake_store.h"
 #include "fleet/member.h"
+#include "text/text.h"
 
 namespace tally::fleet {
+
+// Of a box, in all of its lives: that of box a is 10.0.0.2.
+inline std::string address_of(const std::string& id) {
+  return "10.0.0." + std::to_string(id.at(0) - 'a' + 2);
+}
 
 inline BoxRecord box_record(const std::string& name, std::uint64_t life) {
   return {.name = name,
           .life = life,
           .since = 1'700'000'000,
-          .addresses = {"10.0.0." + std::to_string(life % 200 + 1)},
+          .addresses = {address_of(name)},
           .rate = 100'000'000'000,
           .cores = 4,
           .free_slots = 4096,
           .free_bytes = 64U << 20U};
 }
 
-// A plan that puts all groups to the first box. generation: by which a test knows who wrote it.
-inline PlanRecord plan_of(const std::string& job, std::uint32_t epoch, std::uint64_t generation = 1,
-                          std::vector<std::string> boxes = {"a"}) {
-  PlanRecord plan{
-      .job = job, .generation = generation, .epoch = epoch, .boxes = std::move(boxes), .servers = 2};
-  plan.racks.resize(1);
-  for (std::size_t i = 0; i < kPlanGroups; ++i) plan.racks[0][i].server = static_cast<std::uint8_t>(i % 2);
-  return plan;
+// A plan that puts all groups to the first box. facts: by which a test knows who wrote it.
+inline PlanRecord plan_of(const std::string& job, std::uint32_t number, std::uint64_t facts = 1,
+                          const std::vector<std::string>& boxes = {"10.0.0.2"}) {
+  PlanRecord record{.job = job, .facts = facts, .number = number};
+  for (const std::string& box : boxes) record.plan.boxes.push_back(text::ip_address(box).value());
+  record.plan.server_count = 2;
+  record.plan.tables.resize(1);
+  record.plan.table_of = {0, 0};
+  for (std::size_t i = 0; i < kPlanGroups; ++i) record.plan.servers[i] = static_cast<std::uint8_t>(i % 2);
+  return record;
+}
+
+inline FactsRecord facts_of(std::uint64_t number = 1) {
+  return {.number = number,
+          .ranks = {"10.0.1.1", "10.0.1.2"},
+          .servers = {"10.0.2.1"},
+          .boxes = {"10.0.0.2", "10.0.0.3"},
+          .usable = 0b11};
 }
 
 class Bed {
@@ -53,6 +70,8 @@ class Bed {
 
   FakeServer server{};
   std::vector<Box> boxes{};
+  std::map<std::string, OwnJob>
+      jobs{};  // that boxes have in their configuration, which are started from now on
   TimeNs now = kSecond;
   std::function<void()> after_each_turn{};
 
@@ -72,7 +91,17 @@ class Bed {
     box.life = ++lives_;
     options.id = box.id;
     box.member = std::make_unique<Member>(std::move(options), *box.store, box_record(box.id, box.life), now);
+    box.member->set_jobs(jobs);
     box.stopped = false;
+  }
+  // All boxes have it from now on.
+  void give(const std::string& job) {
+    OwnJob& own = jobs[job];
+    own.record = {.name = job, .spec = Json{{"workers", 2}}};
+    own.addresses.clear();
+    for (const Box& box : boxes) own.addresses.push_back(address_of(box.id));
+    for (const Box& box : boxes)
+      if (box.member) box.member->set_jobs(jobs);
   }
   static void kill(Box& box) { box.member.reset(); }
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,7 @@ class FleetMember : public ::testing::Test {
   void declare(Bed::Box& box, const std::string& job) {
     ASSERT_TRUE(box.member->declare({.name = job, .spec = Json{{"workers", 2}}}, bed.now));
     ASSERT_TRUE(bed.run_until([&] { return bed.homes(job).size() == 1 && knows(planner(), job); }));
+    bed.give(job);
   }
   static bool knows(const Bed::Box& box, const std::string& job) {
     return box.member->view().jobs().contains(job) && box.member->view().jobs().at(job).record;
@@ -214,8 +216,7 @@ TEST_F(FleetMember, APlanIsWrittenAndReadByAll) {
     bed.run(kSecond);
   }
   EXPECT_EQ(bed.box("c").member->view().jobs().at("resnet").plans.size(), 2U);
-  EXPECT_EQ(planner().member->publish(plan_of("resnet", 4), bed.now).error().what,
-            "job resnet has a plan for epoch 4");
+  EXPECT_EQ(planner().member->publish(plan_of("resnet", 4), bed.now).error().what, "job resnet has plan 4");
 }
 
 TEST_F(FleetMember, NobodyElseWritesAPlan) {
@@ -227,9 +228,9 @@ TEST_F(FleetMember, NobodyElseWritesAPlan) {
   EXPECT_EQ(planner().member->publish(plan_of("bert", 1), bed.now).error().what,
             "job bert is not declared in the fleet");
   PlanRecord none = plan_of("resnet", 1);
-  none.boxes.clear();
+  none.plan.boxes.clear();
   EXPECT_EQ(planner().member->publish(none, bed.now).error().what,
-            "the plan is none: it is not for 1 to 64 boxes");
+            "the plan is none: its parts do not fit each other");
 }
 
 // A planner whose lease the store has ended does not know it yet, and its plan is on the way.
@@ -302,13 +303,140 @@ TEST_F(FleetMember, OneTakesTheHomeOfABoxThatDied) {
   EXPECT_LE(bed.now - died, 7 * kSecond);
 }
 
+// Facts go with the home that says them, and a plan is for those that it names.
+TEST_F(FleetMember, APlanIsForTheFactsOfTheHome) {
+  start();
+  declare(bed.box("b"), "resnet");
+  const auto seen = [&](const std::string& id) -> const SeenJob& {
+    return bed.box(id).member->view().jobs().at("resnet");
+  };
+  EXPECT_FALSE(seen("a").wants_plan()) << "it does not run";
+  ASSERT_TRUE(bed.box("b").member->tell_facts("resnet", facts_of(), bed.now));
+  ASSERT_TRUE(bed.run_until([&] { return seen(planner().id).wants_plan() && seen("b").facts.has_value(); }));
+  const std::uint64_t first = seen("b").facts->number;
+  // Said again they are the same ones.
+  ASSERT_TRUE(bed.box("b").member->tell_facts("resnet", facts_of(), bed.now));
+  bed.run(kSecond);
+  EXPECT_EQ(seen("b").facts->number, first);
+  ASSERT_TRUE(planner().member->publish(plan_of("resnet", 1, first), bed.now));
+  ASSERT_TRUE(bed.run_until([&] { return seen("b").plan_for_facts() != nullptr; }));
+  EXPECT_FALSE(seen("b").wants_plan());
+  FactsRecord other = facts_of();
+  other.usable = 0b01;
+  ASSERT_TRUE(bed.box("b").member->tell_facts("resnet", other, bed.now));
+  ASSERT_TRUE(bed.run_until([&] { return seen("b").wants_plan(); }));
+  EXPECT_EQ(seen("b").plan_for_facts(), nullptr) << "it may have a box that is lost";
+  EXPECT_GT(seen("b").facts->number, first);
+  // Nobody else says anything of the job.
+  EXPECT_FALSE(bed.box("a").member->tell_facts("resnet", other, bed.now));
+  const std::uint64_t second = seen("b").facts->number;
+  Bed::kill(bed.box("b"));
+  ASSERT_TRUE(bed.run_until([&] { return bed.homes("resnet").size() == 1; }));
+  const std::string heir = bed.homes("resnet").at(0);
+  EXPECT_FALSE(seen(heir).facts) << "they went with their home";
+  ASSERT_TRUE(bed.box(heir).member->tell_facts("resnet", other, bed.now));
+  ASSERT_TRUE(bed.run_until([&] { return seen(heir).facts.has_value(); }));
+  EXPECT_GT(seen(heir).facts->number, second);
+  ASSERT_TRUE(bed.box(heir).member->tell_facts("resnet", std::nullopt, bed.now));
+  EXPECT_TRUE(bed.run_until([&] { return !seen(heir).facts; }));
+}
+
+// Its facts arrive when another box is the home.
+TEST_F(FleetMember, AHomeThatWasReplacedSaysNothingOfTheJob) {
+  start();
+  declare(bed.box("b"), "resnet");
+  Bed::Box& b = bed.box("b");
+  b.store->faults.unreachable = true;
+  ASSERT_TRUE(b.member->tell_facts("resnet", facts_of(), bed.now));
+  bed.server.end_lease(bed.server.pairs().at("/tally/job/resnet/home").lease);
+  b.stopped = true;
+  ASSERT_TRUE(bed.run_until([&] { return bed.there("/tally/job/resnet/home"); }));
+  b.store->faults.unreachable = false;
+  b.stopped = false;
+  ASSERT_TRUE(
+      bed.run_until([&] { return !b.outcomes.empty() && b.outcomes.back().kind == Outcome::Kind::kFacts; }));
+  EXPECT_EQ(b.outcomes.back().verdict, Verdict::kFenced);
+  EXPECT_FALSE(bed.there("/tally/job/resnet/facts"));
+}
+
+TEST_F(FleetMember, ABoxThatDoesNotHaveTheJobDoesNotTakeIt) {
+  start();
+  declare(bed.box("b"), "resnet");
+  bed.box("a").member->set_jobs({});
+  bed.jobs.at("resnet").addresses = {"10.0.0.3", "10.0.0.9"};  // b, and nobody who is there
+  bed.box("c").member->set_jobs(bed.jobs);
+  Bed::kill(bed.box("b"));
+  bed.run(20 * kSecond);
+  EXPECT_THAT(bed.homes("resnet"), IsEmpty());
+  bed.start(bed.box("b"));
+  EXPECT_TRUE(bed.run_until([&] { return bed.homes("resnet") == std::vector<std::string>{"b"}; }));
+}
+
+// The first of a job's list is its home, unless it is not there.
+TEST_F(FleetMember, TheFirstOfItsBoxesDeclaresAJob) {
+  start();
+  bed.give("resnet");
+  std::reverse(bed.jobs.at("resnet").addresses.begin(), bed.jobs.at("resnet").addresses.end());
+  for (Bed::Box& box : bed.boxes) box.member->set_jobs(bed.jobs);
+  ASSERT_TRUE(bed.run_until([&] { return bed.homes("resnet").size() == 1; }));
+  EXPECT_THAT(bed.homes("resnet"), ElementsAre("c"));
+  ASSERT_TRUE(bed.run_until([&] { return knows(bed.box("a"), "resnet"); }));
+  EXPECT_EQ(bed.box("a").member->view().jobs().at("resnet").record->spec, (Json{{"workers", 2}}));
+}
+
+TEST_F(FleetMember, AJobWhoseFirstBoxIsNotThereIsDeclaredByAnother) {
+  start();
+  bed.give("resnet");
+  bed.jobs.at("resnet").addresses.insert(bed.jobs.at("resnet").addresses.begin(), "10.0.0.99");
+  for (Bed::Box& box : bed.boxes) box.member->set_jobs(bed.jobs);
+  bed.run(4 * kSecond);
+  EXPECT_THAT(bed.homes("resnet"), IsEmpty()) << "it may be about to begin";
+  EXPECT_TRUE(bed.run_until([&] { return bed.homes("resnet").size() == 1; }, 5 * kSecond));
+}
+
+// Of all that know it: a lease that ended while the home lived moves nothing, if the home hears of it in time.
+TEST_F(FleetMember, WhoIsTheHomeNowTakesItsSeatBackFirst) {
+  start();
+  declare(bed.box("c"), "resnet");
+  bed.jobs.at("resnet").at_home = true;
+  bed.box("c").member->set_jobs(bed.jobs);
+  ASSERT_EQ(place_for_home(bed.box("a").member->view(), bed.jobs.at("resnet"), "c"), 0U);
+  ASSERT_TRUE(bed.server.apply(Erase{{"/tally/job/resnet/home", false}}));
+  ASSERT_TRUE(bed.run_until([&] { return bed.homes("resnet").size() == 1; }));
+  EXPECT_THAT(bed.homes("resnet"), ElementsAre("c"));
+  // And when all is gone from the store.
+  bed.server.wipe();
+  ASSERT_TRUE(
+      bed.run_until([&] { return bed.there("/tally/job/resnet/home") && all_know(3); }, 60 * kSecond));
+  ASSERT_TRUE(bed.run_until([&] { return bed.homes("resnet").size() == 1; }));
+  EXPECT_THAT(bed.homes("resnet"), ElementsAre("c"));
+}
+
+TEST_F(FleetMember, ABoxBeyondTheLimitSaysThatTheFleetDoesWithoutIt) {
+  const LeaseId lease = bed.server.apply(Grant{600 * kSecond})->lease;
+  for (std::size_t i = 0; i < kMostBoxes; ++i)
+    bed.put("/tally/box/x" + std::to_string(i), text_of(box_record("x", i + 1)), lease);
+  bed.boxes.reserve(1);
+  Bed::Box& a = bed.add("a");
+  ASSERT_TRUE(bed.run_until([&] { return a.member->standing().kind == Standing::Kind::kIgnored; }));
+  EXPECT_EQ(a.member->standing().text, "the fleet has 64 boxes already");
+  EXPECT_THAT(a.notes, Contains("the fleet does without this box: the fleet has 64 boxes already"));
+  ASSERT_TRUE(bed.server.apply(Erase{{"/tally/box/x7", false}}));
+  bed.start(a);
+  EXPECT_TRUE(
+      bed.run_until([&] { return a.member->standing().kind == Standing::Kind::kMember; }, 60 * kSecond));
+}
+
 TEST_F(FleetMember, HomesSpreadOverTheBoxes) {
   bed.boxes.reserve(4);
-  for (const char* const id : {"a", "b", "c", "d"}) bed.add(id, {.homes = std::string(id) != "d"});
+  for (const char* const id : {"a", "b", "c", "d"}) bed.add(id);
   ASSERT_TRUE(bed.run_until([&] { return all_know(4); }));
   Bed::Box& d = bed.box("d");
   for (int i = 0; i < 30; ++i) ASSERT_TRUE(d.member->declare({.name = "j" + std::to_string(i)}, bed.now));
   bed.run(2 * kSecond);
+  for (int i = 0; i < 30; ++i) bed.give("j" + std::to_string(i));
+  for (auto& [name, job] : bed.jobs) job.addresses = {"10.9.9.9", "10.0.0.2", "10.0.0.3", "10.0.0.4"};
+  for (Bed::Box& box : bed.boxes) box.member->set_jobs(bed.jobs);
   Bed::kill(d);
   ASSERT_TRUE(bed.run_until([&] {
     for (int i = 0; i < 30; ++i)

@@ -28,44 +28,54 @@ TEST(FleetRecords, WhatIsWrittenIsRead) {
   EXPECT_EQ(read_seat(text_of(seat)), seat);
 }
 
-TEST(FleetRecords, APlanOfEveryEntryIsRead) {
+// As large as one can be: etcd takes 1.5 MiB.
+TEST(FleetRecords, APlanOfEveryEntryIsReadAndFits) {
   Rng rng(5);
-  PlanRecord plan{.job = "resnet", .generation = ~std::uint64_t{0}, .epoch = 4'000'000'000U, .servers = 16};
-  for (std::size_t i = 0; i < kMostBoxes; ++i) plan.boxes.push_back("box-" + std::to_string(i));
-  plan.racks.resize(kMostRacks);
-  for (PlanTable& table : plan.racks)
-    for (PlanEntry& entry : table)
-      entry = {rng.chance(0.1) ? kNoBox : static_cast<std::uint8_t>(rng.below(64)),
-               static_cast<std::uint8_t>(rng.below(16))};
+  PlanRecord plan{.job = "resnet", .facts = ~std::uint64_t{0}, .number = 4'000'000'000U};
+  for (std::size_t i = 0; i < kMaxPlanBoxes; ++i)
+    plan.plan.boxes.push_back(mapped({10, 0, 0, static_cast<std::uint8_t>(i)}));
+  plan.plan.server_count = kMaxServers;
+  for (std::uint8_t& server : plan.plan.servers) server = static_cast<std::uint8_t>(rng.below(kMaxServers));
+  plan.plan.tables.resize(kMaxPlanTables);
+  for (RouteTable& table : plan.plan.tables)
+    for (Route& route : table) route = {static_cast<BoxIndex>(rng.below(kMaxPlanBoxes)), rng.chance(0.1)};
+  for (std::size_t rank = 0; rank < kMaxRanks; ++rank)
+    plan.plan.table_of.push_back(static_cast<std::uint8_t>(rank));
   EXPECT_EQ(objection_to(plan), "");
   const PlanKey key{"resnet", 4'000'000'000U};
-  EXPECT_EQ(read_plan(key, text_of(plan)), plan);
+  const std::string text = text_of(plan);
+  EXPECT_LE(text.size(), 91'000U);
+  EXPECT_EQ(read_plan(key, text), plan);
 }
 
-TEST(FleetRecords, ATableTakesAtMostThreeKibibytes) {
+TEST(FleetRecords, APlanWhosePartsDoNotFitIsNone) {
   PlanRecord plan = plan_of("resnet", 1);
-  const std::size_t one = text_of(plan).size();
-  plan.racks.push_back(plan.racks[0]);
-  EXPECT_LE(text_of(plan).size() - one, 3072U);
-  EXPECT_LE(one, 3072U);
+  EXPECT_EQ(objection_to(plan), "");
+  plan.plan.tables[0][1023].box = 1;
+  EXPECT_EQ(objection_to(plan), "its parts do not fit each other");
+  EXPECT_EQ(read_plan({"resnet", 1}, text_of(plan)).error(), "plan is none");
+  plan = plan_of("resnet", 1, 1, {"10.0.0.2", "10.0.0.2"});
+  EXPECT_EQ(objection_to(plan), "its parts do not fit each other");
+  plan = plan_of("resnet", 1, 0);
+  EXPECT_EQ(objection_to(plan), "it is for no facts");
+  EXPECT_EQ(read_plan({"resnet", 1}, text_of(plan)).error(), "facts is no hexadecimal number");
 }
 
-TEST(FleetRecords, APlanThatPointsNowhereIsNone) {
-  PlanRecord plan = plan_of("resnet", 1);
-  plan.racks[0][1023].box = 1;
-  EXPECT_EQ(objection_to(plan), "group 1023 of rack 0 is at box 1, server 1, and there are 1 and 2");
-  EXPECT_EQ(read_plan({"resnet", 1}, text_of(plan)).error(), objection_to(plan));
-  plan.racks[0][1023].box = kNoBox;
-  EXPECT_EQ(objection_to(plan), "");
-  plan.servers = 0;
-  EXPECT_THAT(objection_to(plan), HasSubstr("server 1"));
-  for (PlanEntry& entry : plan.racks[0]) entry = {};
-  EXPECT_EQ(objection_to(plan), "");
-  plan.racks[0][3].box = kNoBox;  // straight to a server that is not there
-  EXPECT_THAT(objection_to(plan), HasSubstr("group 3 of rack 0 is at box 255"));
-  plan.racks[0][3] = {};
-  plan.boxes = {"a", "a"};
-  EXPECT_EQ(objection_to(plan), "a box stands twice in it");
+TEST(FleetRecords, FactsSayWhereEverybodyIs) {
+  FactsRecord facts = facts_of(17);
+  EXPECT_EQ(read_facts(text_of(facts)), facts);
+  facts.usable = 0b100;
+  EXPECT_EQ(read_facts(text_of(facts)).error(), "a box is usable that is not there");
+  facts = facts_of(17);
+  facts.ranks[1] = "10.0.1";
+  EXPECT_EQ(read_facts(text_of(facts)).error(), "ranks have '10.0.1', which is no address");
+  facts.ranks.clear();
+  EXPECT_EQ(read_facts(text_of(facts)).error(), "ranks are not 1 to 64");
+  facts = facts_of(17);
+  facts.boxes.assign(kMostBoxes, "fd00:ffff:ffff:ffff:ffff:ffff:ffff:ffff");
+  facts.ranks.assign(kMaxRanks, facts.boxes[0]);
+  facts.usable = ~std::uint64_t{0};
+  EXPECT_EQ(read_facts(text_of(facts)), facts);
 }
 
 TEST(FleetRecords, KeysAreThoseOfTheFleetAlone) {
@@ -75,7 +85,8 @@ TEST(FleetRecords, KeysAreThoseOfTheFleetAlone) {
   EXPECT_EQ(std::get<BoxKey>(*box).id, "rack-1.a");
   EXPECT_EQ(std::get<JobKey>(*keys.parse(keys.job("j"))).job, "j");
   EXPECT_EQ(std::get<HomeKey>(*keys.parse(keys.home("j"))).job, "j");
-  EXPECT_EQ(std::get<PlanKey>(*keys.parse(keys.plan("j", 17))).epoch, 17U);
+  EXPECT_EQ(std::get<FactsKey>(*keys.parse(keys.facts("j"))).job, "j");
+  EXPECT_EQ(std::get<PlanKey>(*keys.parse(keys.plan("j", 17))).number, 17U);
   EXPECT_EQ(keys.plan("j", 17), "/site/tally/plan/j/0000000017");
   EXPECT_TRUE(std::holds_alternative<PlannerKey>(*keys.parse(keys.planner())));
   for (const char* const other :
@@ -134,10 +145,10 @@ TEST(FleetRecords, ABadRecordSaysWhatIsWrong) {
 // Of each kind: changed bytes, cut, doubled pieces, other values. What is taken all the same is written as it was read.
 TEST(FleetRecords, DamagedRecordsAreRefusedOrWhole) {
   Rng rng(20261127);
-  const std::array<std::string, 4> whole{
+  const std::array<std::string, 5> whole{
       text_of(box_record("rack1", 77)),
       text_of(JobRecord{.name = "j", .spec = Json{{"workers", 4}, {"x", {1, 2, nullptr}}}}),
-      text_of(SeatRecord{"rack1", 7}), text_of(plan_of("j", 3))};
+      text_of(SeatRecord{"rack1", 7}), text_of(plan_of("j", 3)), text_of(facts_of())};
   const std::array<const char*, 12> pieces{"\"", "{",    "}",  "[",   "]",       ",",
                                            ":",  "null", "-1", "1e9", "\\u0000", "\xff"};
   std::size_t taken = 0;
@@ -182,6 +193,7 @@ TEST(FleetRecords, DamagedRecordsAreRefusedOrWhole) {
     if (kind == 2) check(read_seat(value), [](const std::string& v) { return read_seat(v); });
     if (kind == 3)
       check(read_plan({"j", 3}, value), [](const std::string& v) { return read_plan({"j", 3}, v); });
+    if (kind == 4) check(read_facts(value), [](const std::string& v) { return read_facts(v); });
   }
   EXPECT_GT(taken, kRounds / 100U);  // some are only another value
   EXPECT_LT(taken, kRounds / 2U);

@@ -39,10 +39,10 @@ TEST(FleetView, FollowsTheStore) {
   EXPECT_EQ(view.revision(), 6);
   EXPECT_EQ(view.boxes().at("a").record.cores, 4U);
   EXPECT_EQ(view.jobs().at("j").home->record.box, "a");
-  EXPECT_EQ(view.jobs().at("j").newest_plan()->epoch, 1U);
+  EXPECT_EQ(view.jobs().at("j").newest_plan()->number, 1U);
   EXPECT_EQ(view.planner()->created, 6);
   EXPECT_THAT(texts(view), ElementsAre("box a is there", "job j is declared", "the home of job j is box a",
-                                       "job j has a plan for epoch 1", "box a is the planner"));
+                                       "job j has plan 1", "box a is the planner"));
   view.apply({gone("/tally/planner", 7), gone("/tally/job/j/home", 7), gone("/tally/box/a", 7)}, 7);
   EXPECT_FALSE(view.planner());
   EXPECT_FALSE(view.planner_taken());
