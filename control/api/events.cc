@@ -5,7 +5,7 @@
 namespace tally::api {
 namespace {
 
-constexpr std::array<EventKind, 19> kKinds{{
+constexpr std::array<EventKind, 21> kKinds{{
     {"job.forming", "members are awaited, or called back"},
     {"job.joined", "a rank is there"},
     {"job.gone", "a rank went before its job formed: its lease ran out, or it fell silent"},
