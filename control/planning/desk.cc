@@ -66,7 +66,9 @@ std::string milliseconds(TimeNs time) {
   return text::fixed(static_cast<double>(time) / static_cast<double>(kMillisecond), 1) + " ms";
 }
 
-std::string gbits(double rate) { return text::fixed(rate, 2) + " Gbit/s"; }
+std::string gbits(double rate) {
+  return rate < 1 ? text::fixed(1e3 * rate, 1) + " Mbit/s" : text::fixed(rate, 2) + " Gbit/s";
+}
 
 }  // namespace
 

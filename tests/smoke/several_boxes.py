@@ -18,7 +18,6 @@ def address_of_box(number):
 class _Named(Rack):
     """What tells the boxes apart."""
     number = 0
-    more_yaml = ""
 
     def place_files(self):
         folder = os.path.join(self.lab.directory, f"box{self.number}")
@@ -28,7 +27,7 @@ class _Named(Rack):
         self.config = self.config.with_name(f"box{self.number}.yaml")
 
     def yaml(self):
-        return self.more_yaml + super().yaml().replace("instance: test", f"instance: box{self.number}-", 1)
+        return super().yaml().replace("instance: test", f"instance: box{self.number}-", 1)
 
     def address_yaml(self):
         return (f"box: {{ipv4: {address_of_box(self.number)}/24, ipv6: 'fd00::{254 - self.number:x}/64', "
