@@ -41,7 +41,7 @@ _tallyctl() {
     'log set') words='trace debug info warning error' ;;
     'config check') mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
     'plan set-rate') [[ $rest -eq 1 ]] && words='file 0' ;;
-    'plan ' | 'plan '*)
+    'plan '*)
       words+=' --all'
       if [[ -z $verb && $word != -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W 'set-rate' -- "$word")

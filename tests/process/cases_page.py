@@ -556,7 +556,10 @@ def check_topology(browser, stage, show, evil):
     assert "no plan: its home plans it, box 10.0.0.9: ask there" in told, told
     drawn = browser.run("return document.querySelector('#map').textContent")
     assert all(word in drawn for word in ("LOST", "DOWN", "unused", "spine2")), drawn
-    detail = lambda: browser.run("return document.querySelector('#map-detail').textContent")
+
+    def detail():
+        return browser.run("return document.querySelector('#map-detail').textContent")
+
     browser.run("document.querySelector('#map').focus()")
     for key, words in (("\ue011", "spine1"), ("\ue015", "a rack of 8 hosts, 8 workers"), ("\ue010", "rack4"), ("\ue013", "spine2"),
                        ("\ue012", "spine1")):
