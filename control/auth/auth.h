@@ -28,8 +28,7 @@ using Key = std::array<std::uint8_t, 32>;
 
 // Of the box of a rack that has these processes for workers, by rank: none of another rack is the same, and it is the
 // same when the box was restarted under them (docs/protocol_racks.md). Never 0.
-[[nodiscard]] std::uint64_t rack_instance(const Key& job,
-                                          std::span<const std::uint64_t> instances) noexcept;
+[[nodiscard]] std::uint64_t rack_instance(const Key& job, std::span<const std::uint64_t> instances) noexcept;
 
 // What names the bytes of a plan. Not secret.
 [[nodiscard]] PlanId plan_id(std::span<const std::byte> plan) noexcept;

@@ -79,8 +79,8 @@ bool is_whole(Checking& c, std::size_t index, const RacksConfig& racks) {
     return false;
   }
   if (racks.rack && *racks.rack >= racks.workers.size()) {
-    c.error(at("rack"), "there is no rack " + std::to_string(*racks.rack) + " of " +
-                            std::to_string(racks.workers.size()),
+    c.error(at("rack"),
+            "there is no rack " + std::to_string(*racks.rack) + " of " + std::to_string(racks.workers.size()),
             "write 0 to " + std::to_string(racks.workers.size() - 1));
     return false;
   }
@@ -95,8 +95,8 @@ void check_racks_of(Checking& c, std::size_t index, const NativeConfig& job) {
     if (wrong && c.sound({path})) c.error(path, message, help);
   };
   refuse("workers", c.places.written(path_of("jobs", index, "workers")),
-         "how many workers a job of racks has, racks says: " + std::to_string(racks.ranks_here()) + " here, " +
-             std::to_string(racks.world()) + " in all",
+         "how many workers a job of racks has, racks says: " + std::to_string(racks.ranks_here()) +
+             " here, " + std::to_string(racks.world()) + " in all",
          "remove workers");
   refuse("discipline", job.discipline != Discipline::kPool, "a job of racks has slots of its own",
          "write discipline: pool");
@@ -132,17 +132,18 @@ Schema<NativeConfig> racks_keys() {
       [](const RacksConfig& r) { return r.parent == Ipv6{} ? std::nullopt : std::optional(r.parent); },
       [](RacksConfig& r, const Ipv6& value) { r.parent = value; }};
   return {
+      part_key("racks", workers, or_word("none", numbers),
+               "none: all workers join this box. Else how many workers each rack has, the same list at all "
+               "boxes of "
+               "the job: a box for each rack sums its workers, and a parent box sums the racks "
+               "(docs/protocol_racks.md). Without rack and parent this box is the parent. Takes the place of "
+               "workers. Only with discipline: pool, without stragglers, and with results: unicast.",
+               true),
       part_key(
-          "racks", workers, or_word("none", numbers),
-          "none: all workers join this box. Else how many workers each rack has, the same list at all boxes of "
-          "the job: a box for each rack sums its workers, and a parent box sums the racks "
-          "(docs/protocol_racks.md). Without rack and parent this box is the parent. Takes the place of "
-          "workers. Only with discipline: pool, without stragglers, and with results: unicast.",
-          true),
-      part_key("rack", rack, or_word("none", whole_number_in<std::uint8_t>(0, kMaxRacks - 1)),
-               "Only with racks: which of them this box sums, from 0 on. Its workers' ranks follow on those of "
-               "the racks before.",
-               false),
+          "rack", rack, or_word("none", whole_number_in<std::uint8_t>(0, kMaxRacks - 1)),
+          "Only with racks: which of them this box sums, from 0 on. Its workers' ranks follow on those of "
+          "the racks before.",
+          false),
       part_key("parent", parent, or_word("none", host_address()),
                "Only with rack: the address of the box that sums the racks, in the network of the box's own.",
                false),

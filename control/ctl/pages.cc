@@ -133,7 +133,8 @@ std::string racks_text(const Json& racks) {
                     plain(racks, "world") + "; parent " + cell(racks, "parent") + ": " + cell(racks, "state");
   if (member(racks, "heard_ns_ago").is_number()) out += ", heard " + ago_text(member(racks, "heard_ns_ago"));
   std::string missing;
-  for (const Json& one : list_of(racks, "missing_racks")) missing += (missing.empty() ? "" : ", ") + one.dump();
+  for (const Json& one : list_of(racks, "missing_racks"))
+    missing += (missing.empty() ? "" : ", ") + one.dump();
   if (!missing.empty()) out += "; it waits for rack " + missing;
   out += "\n";
   if (const std::string told = cell(racks, "told"); told != "-")
@@ -172,13 +173,13 @@ std::string job_page(const Json& job) {
   const std::string late = cell(job, "late_text");
   out += late == "-" ? "late: nobody\n\n" : "late: " + late + "\n\n";
   const bool of_racks = racks.is_object() && !member(racks, "rack").is_number();
-  text::ColumnTable table({of_racks ? "rack" : "rank", "state", "address", "port", "last seen", "contributed",
-                           "chunk", "behind"},
-                          4);
+  text::ColumnTable table(
+      {of_racks ? "rack" : "rank", "state", "address", "port", "last seen", "contributed", "chunk", "behind"},
+      4);
   for (const Json& rank : list_of(job, "ranks"))
-    table.add({plain(rank, member(rank, "number").is_number() ? "number" : "rank"), state_of(rank, session), where_of(rank), cell(rank, "port"),
-               ago_text(member(rank, "seen_ns_ago")), ago_text(member(rank, "contributed_ns_ago")),
-               plain(rank, "chunk"), cell(rank, "behind")});
+    table.add({plain(rank, member(rank, "number").is_number() ? "number" : "rank"), state_of(rank, session),
+               where_of(rank), cell(rank, "port"), ago_text(member(rank, "seen_ns_ago")),
+               ago_text(member(rank, "contributed_ns_ago")), plain(rank, "chunk"), cell(rank, "behind")});
   out += table.text();
   out += boxes_text(member(job, "boxes"));
   const Json& servers = list_of(job, "servers");

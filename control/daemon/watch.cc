@@ -74,7 +74,8 @@ std::string JobWatch::behind(PortIndex port) const {
     for (std::size_t s = 0; s < job.servers.size(); ++s)
       if (here(job.servers[s])) servers |= 1U << s;
     if ((ranks | servers) == 0) continue;
-    all += (all.empty() ? "job '" : "; job '") + job.name + "': " + members::members_text(ranks, servers, members::names_of(job));
+    all += (all.empty() ? "job '" : "; job '") + job.name +
+           "': " + members::members_text(ranks, servers, members::names_of(job));
   }
   return all;
 }
@@ -119,7 +120,8 @@ void JobWatch::phase_line(const members::JobStatus& was, const members::JobStatu
       return say(LogLevel::kInfo, is, "job.running", formed_text(is));
     case members::JobPhase::kDraining:
       return say(LogLevel::kInfo, is, "job.draining",
-                 "draining: " + members::ranks_text(left_ranks(is), members::names_of(is)) + " left, the others go on");
+                 "draining: " + members::ranks_text(left_ranks(is), members::names_of(is)) +
+                     " left, the others go on");
     case members::JobPhase::kEnded:
       return say(LogLevel::kInfo, is, "job.ended", "ended: every rank has left");
     case members::JobPhase::kAborted:
@@ -150,8 +152,8 @@ void JobWatch::parent_line(const members::JobStatus& was, const members::JobStat
   }
   if (!is.racks->told.empty() && is.racks->told != before.told)
     say(LogLevel::kWarning, is, "job.parent",
-        "somebody in the place of " + parent + ", who does not show that it knows the token, says: " +
-            is.racks->told);
+        "somebody in the place of " + parent +
+            ", who does not show that it knows the token, says: " + is.racks->told);
   if (state == before.state) return;
   if (state == ParentState::kJoining && before.state != ParentState::kDoubted) {
     say(LogLevel::kInfo, is, "job.parent", "the workers of the rack are here; " + parent + " is asked");

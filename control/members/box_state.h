@@ -150,16 +150,16 @@ struct BoxState {
   std::map<std::string, JobId, std::less<>> names{};
   // What follows names the jobs that something is to be done about, so that nobody has to ask them all.
   Agenda agenda{};
-  std::set<JobId> touched{};     // since the agenda was brought up to date
-  std::set<JobId> changed{};     // since MembershipEngine::changed()
-  std::set<JobId> forming{};     // in that phase
-  std::set<JobId> running{};     // in that phase
-  std::set<JobId> sharing{};     // run or drain, and share slots
-  std::set<JobId> shrunk{};      // window limited
-  std::set<JobId> unadmitted{};  // sessions
-  std::set<JobId> awaiting{};    // a publication
+  std::set<JobId> touched{};        // since the agenda was brought up to date
+  std::set<JobId> changed{};        // since MembershipEngine::changed()
+  std::set<JobId> forming{};        // in that phase
+  std::set<JobId> running{};        // in that phase
+  std::set<JobId> sharing{};        // run or drain, and share slots
+  std::set<JobId> shrunk{};         // window limited
+  std::set<JobId> unadmitted{};     // sessions
+  std::set<JobId> awaiting{};       // a publication
   std::map<JobId, Ipv6> parents{};  // of those that have one: the boxes of racks
-  std::uint64_t reserved = 0;    // shared entries of each core, for all jobs
+  std::uint64_t reserved = 0;       // shared entries of each core, for all jobs
   auth::Key secret = auth::box_key(std::array{source.word(), source.word(), source.word(), source.word()});
 
   [[nodiscard]] Life* find(JobId id) const noexcept {

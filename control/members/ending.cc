@@ -168,8 +168,7 @@ void NativeLife::tick(TimeNs now) {
   if (now < box_.agenda.of(id_)) return;
   touch();
   if (phase_ == JobPhase::kRunning || reforming()) {
-    if (const auto silent = silent_ranks(now); !silent.empty())
-      abort(silence_text(silent, lease(), now));
+    if (const auto silent = silent_ranks(now); !silent.empty()) abort(silence_text(silent, lease(), now));
   } else if (phase_ == JobPhase::kDraining) {
     tick_draining(now);
   } else if (phase_ == JobPhase::kForming) {

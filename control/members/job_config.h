@@ -83,9 +83,10 @@ struct BoxesConfig {
 // The racks whose boxes sum one job at two levels (docs/protocol_racks.md), and which part of it this box does. Such a
 // job has the discipline pool, no stragglers, servers, groups or boxes, and unicast results.
 struct RacksConfig {
-  std::vector<std::uint8_t> workers{};  // of each rack 1..kMaxRanks, of 1..kMaxRacks racks: the same list at all boxes
-  std::optional<std::uint8_t> rack{};   // which of them is this box's; empty: this is the parent
-  Ipv6 parent{};                        // at the box of a rack: where its parent is; IPv4 as ::ffff:a.b.c.d
+  std::vector<std::uint8_t>
+      workers{};  // of each rack 1..kMaxRanks, of 1..kMaxRacks racks: the same list at all boxes
+  std::optional<std::uint8_t> rack{};  // which of them is this box's; empty: this is the parent
+  Ipv6 parent{};                       // at the box of a rack: where its parent is; IPv4 as ::ffff:a.b.c.d
 
   // N: of all racks, 1..kMaxWorld.
   [[nodiscard]] std::uint16_t world() const noexcept { return first_of(workers.size()); }

@@ -77,20 +77,22 @@ std::optional<Objection> objection_to_racks(const NativeConfig& job, const JoinR
         n != join.fixed.rack_workers) {
       return Objection{MembershipDrop::kRank, name + ": rack " + std::to_string(raw(join.rank)) + " has " +
                                                   std::to_string(n) + " workers here, and " +
-                                                  std::to_string(join.fixed.rack_workers) + " at its own box"};
+                                                  std::to_string(join.fixed.rack_workers) +
+                                                  " at its own box"};
     }
     return std::nullopt;
   }
   const std::uint16_t first = racks.first_of(*racks.rack);
   if (is_rack || from == racks.parent) {
-    return Objection{MembershipDrop::kRank, name + ": this is the box of rack " + std::to_string(*racks.rack) +
+    return Objection{MembershipDrop::kRank, name + ": this is the box of rack " +
+                                                std::to_string(*racks.rack) +
                                                 ", which workers join and no other box"};
   }
   if (raw(join.rank) < first || raw(join.rank) >= first + job.workers) {
-    return Objection{MembershipDrop::kRank, name + ": this is the box of rack " + std::to_string(*racks.rack) +
-                                                ", whose ranks are " + std::to_string(first) + " to " +
-                                                std::to_string(first + job.workers - 1) + ", not " +
-                                                std::to_string(raw(join.rank))};
+    return Objection{MembershipDrop::kRank,
+                     name + ": this is the box of rack " + std::to_string(*racks.rack) +
+                         ", whose ranks are " + std::to_string(first) + " to " +
+                         std::to_string(first + job.workers - 1) + ", not " + std::to_string(raw(join.rank))};
   }
   return std::nullopt;
 }
@@ -521,9 +523,9 @@ void MembershipEngine::report_mismatch(JobId job, Epoch epoch, Rank a, std::uint
   ResidentJob* const found = state_->box.find_resident(job);
   if (found == nullptr) return;
   const RankNames& names = found->names();
-  std::string text = "the " + std::string(names.word) + "s issued different operations: " +
-                     rank_text(a, names) + " sent " + shape_text(elements_a, total_a) + ", " +
-                     ranks_text(others, names) + " " +
+  std::string text = "the " + std::string(names.word) +
+                     "s issued different operations: " + rank_text(a, names) + " sent " +
+                     shape_text(elements_a, total_a) + ", " + ranks_text(others, names) + " " +
                      shape_text(elements_b, total_b);
   if (elements_a == elements_b && total_a == total_b)
     text +=

@@ -133,11 +133,12 @@ constexpr std::string_view name_of(ParentState s) noexcept {
 // Of a job of racks. At the parent the job's ranks are racks.
 struct RacksStatus {
   std::vector<std::uint8_t> workers{};  // of each rack
-  std::optional<std::uint8_t> rack{};   // which is this box's; empty: it is the parent, and what follows says nothing
-  std::uint16_t first = 0;              // number of its rank 0 in the job
+  std::optional<std::uint8_t>
+      rack{};               // which is this box's; empty: it is the parent, and what follows says nothing
+  std::uint16_t first = 0;  // number of its rank 0 in the job
   Ipv6 parent{};
   ParentState state = ParentState::kNotAsked;
-  TimeNs heard = 0;                 // when the parent last answered, or the waiting for it began; 0: it is not asked
+  TimeNs heard = 0;  // when the parent last answered, or the waiting for it began; 0: it is not asked
   std::uint64_t missing_racks = 0;  // that the parent waits for
   std::string told{};               // what somebody in its place said, and could not prove
   bool operator==(const RacksStatus&) const noexcept = default;

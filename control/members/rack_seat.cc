@@ -165,7 +165,8 @@ std::optional<MembershipDrop> RackSeat::on_running(const Datagram& datagram, con
   if (engine::read_joined(datagram.payload, said)) return MembershipDrop::kLength;
   const JoinedPayload& p = said.fixed;
   const std::span<const std::uint8_t> workers(racks_.workers);
-  if (datagram.header.flags != kFlagRacks || said.text.size() < sizeof(RacksText)) return MembershipDrop::kFlags;
+  if (datagram.header.flags != kFlagRacks || said.text.size() < sizeof(RacksText))
+    return MembershipDrop::kFlags;
   const auto racks = wire_at<RacksText>(said.text.data());
   const auto list = said.text.subspan(sizeof racks);
   const std::span<const std::uint8_t> told(reinterpret_cast<const std::uint8_t*>(list.data()), list.size());

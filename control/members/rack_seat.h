@@ -47,11 +47,11 @@ struct ParentTerm {
 
 // What the workers of the rack bring, all of whom are there.
 struct RackClaim {
-  std::uint64_t instance = 0;   // of all of them together
-  std::uint16_t elements = 0;   // the least wish
-  Chunk lowest{};               // the oldest
-  Chunk next{};                 // the newest
-  GenerationRecord last{};      // of all; zero where they differ
+  std::uint64_t instance = 0;  // of all of them together
+  std::uint16_t elements = 0;  // the least wish
+  Chunk lowest{};              // the oldest
+  Chunk next{};                // the newest
+  GenerationRecord last{};     // of all; zero where they differ
 
   // An answer to the one is an answer to the other.
   [[nodiscard]] bool same(const RackClaim& other) const noexcept {
@@ -63,8 +63,8 @@ struct RackClaim {
 struct ParentNews {
   enum class Kind : std::uint8_t {
     kNone,
-    kRefused,    // `text`. It is asked no more
-    kOffered,    // another epoch, entered; workers that are in one must come back. The parent is to confirm it
+    kRefused,  // `text`. It is asked no more
+    kOffered,  // another epoch, entered; workers that are in one must come back. The parent is to confirm it
     kConfirmed,  // by its first echo
     kSame,       // term() is the one there was; its binding may be another
     kCalled,     // for a new epoch
@@ -135,7 +135,7 @@ class RackSeat {
 
  private:
   static constexpr std::uint32_t kFarewells = 5;
-  static constexpr std::uint32_t kUnanswered = 3;  // JOINs, after which it is looked for everywhere
+  static constexpr std::uint32_t kUnanswered = 3;       // JOINs, after which it is looked for everywhere
   static constexpr TimeNs kBeforeFirst = 10 * kSecond;  // silence, before a lease is known
 
   enum class State : std::uint8_t {

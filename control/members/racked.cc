@@ -65,8 +65,7 @@ void NativeLife::offer_of_parent(TimeNs now) {
   if (box_.in_use_beside(id_, told.epoch))
     return give_up_with("another job of this box has an epoch of the parent's number");
   const bool gives = reforming() && outranked(*this, box_);
-  const std::uint32_t most =
-      std::min({config_.window, limit_, gives ? term_.window : limit_, told.window});
+  const std::uint32_t most = std::min({config_.window, limit_, gives ? term_.window : limit_, told.window});
   const Wish wish{.elements = told.record.elements.host(),
                   .window = most,
                   .largest_window = told.record.largest_window.host(),
@@ -160,7 +159,8 @@ void NativeLife::aborted_by_parent(const std::string& text) {
 
 // Its answer to a JOIN while the workers went on; or once more, before they were told.
 void NativeLife::at_same_epoch(TimeNs now) {
-  if (offered() && offer_.epoch == seat_->term().epoch && *offer_.parent != seat_->term()) return make_offer(now);
+  if (offered() && offer_.epoch == seat_->term().epoch && *offer_.parent != seat_->term())
+    return make_offer(now);
   if (!active() || term_.epoch != seat_->term().epoch || *term_.parent == seat_->term()) return;
   term_.parent = std::make_shared<const ParentTerm>(seat_->term());
   publish_row(term_);

@@ -64,8 +64,8 @@ TEST_F(ConfigRacks, TheParentHasTheRacks) {
 }
 
 TEST_F(ConfigRacks, TheOrderOfTheKeysIsNothing) {
-  const config::Config other =
-      load(with("racks: [8, 8, 4], rack: 1, parent: 10.0.9.1", "parent: 10.0.9.1, rack: 1, racks: [8, 8, 4]"));
+  const config::Config other = load(
+      with("racks: [8, 8, 4], rack: 1, parent: 10.0.9.1", "parent: 10.0.9.1, rack: 1, racks: [8, 8, 4]"));
   EXPECT_EQ(job(other, 0), job(load(kRack), 0));
 }
 

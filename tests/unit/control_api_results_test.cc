@@ -70,7 +70,8 @@ TEST(ControlResults, OfTheBoxOfARackTheNumbersAndTheParentAreShown) {
   EXPECT_THAT(shown["racks"]["missing_racks"], ElementsAre(0));
   EXPECT_EQ(shown["ranks"][1]["number"], 9);
   EXPECT_THAT(shown["late_text"].get<std::string>(), HasSubstr("rank 9 ("));
-  EXPECT_THAT(api::health(box)["problems"].dump(), HasSubstr("the parent at 10.0.9.1 has not answered for 6.0 s"));
+  EXPECT_THAT(api::health(box)["problems"].dump(),
+              HasSubstr("the parent at 10.0.9.1 has not answered for 6.0 s"));
   job.racks->heard = kNow - kSecond;
   EXPECT_THAT(api::health(box)["problems"].dump(), Not(HasSubstr("parent")));
   job.racks = members::RacksStatus{.workers = {64, 2, 8}};

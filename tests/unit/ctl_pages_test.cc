@@ -45,8 +45,10 @@ TEST(CtlPages, AJobOfRacksSaysWhatTheParentIsToIt) {
   job["ranks"][0]["number"] = 8;
   job["ranks"][1]["number"] = 9;
   const std::string page = ctl::page_text(Page::kJob, job);
-  EXPECT_THAT(page, HasSubstr("rack 1 of 2, ranks 8 to 9 of 10; parent 10.0.9.1: joining, heard 0.2 s ago; it waits for "
-                              "rack 0\n"));
+  EXPECT_THAT(
+      page,
+      HasSubstr("rack 1 of 2, ranks 8 to 9 of 10; parent 10.0.9.1: joining, heard 0.2 s ago; it waits for "
+                "rack 0\n"));
   EXPECT_THAT(page, HasSubstr("\n9     LATE   10.0.0.12:40001"));
   EXPECT_THAT(page, Not(HasSubstr("in its place")));
   job["racks"]["told"] = "go away";

@@ -96,7 +96,7 @@ TEST_F(DaemonLoop, AParentWhosePlaceIsNotKnownIsAskedBehindEveryPort) {
     EXPECT_EQ(joins[port].to.address, mapped({10, 9, 0, 9}));
     EXPECT_EQ(joins[port].to.vlan, jobs::kUntagged);
   }
-  EXPECT_THAT(journal.text(), HasSubstr("the parent at 10.9.0.9 is asked"));
+  EXPECT_THAT(journal.all(), HasSubstr("the parent at 10.9.0.9 is asked"));
 }
 
 TEST_F(DaemonLoop, PuntsAreAnsweredAndTheJobRuns) {

@@ -175,7 +175,9 @@ TEST_F(MembersRacksForming, AnUnknownPlaceIsAskedForEverywhereAndAKnownOneDirect
 
 TEST_F(MembersRacksForming, NobodyIsToldBeforeTheParentKnowsThatTheRackIsInTheEpoch) {
   bool lossy = true;
-  up = [&](std::size_t rack, const Bytes& d) { return rack != 1 || !lossy || type_of(d) != PacketType::kHeartbeat; };
+  up = [&](std::size_t rack, const Bytes& d) {
+    return rack != 1 || !lossy || type_of(d) != PacketType::kHeartbeat;
+  };
   EXPECT_FALSE(form());
   EXPECT_EQ(running(), 2U);  // rack 0
   EXPECT_EQ(row(1), nullptr);
@@ -243,10 +245,12 @@ TEST_F(MembersRacksForming, WhoMayJoinWhere) {
   EXPECT_EQ(refusal(wrong, wrong.join()), job + " has 5 workers here, this worker expects 2");
   wrong = all[0];
   wrong.binding.address = place_of_parent().address;
-  EXPECT_EQ(refusal(wrong, wrong.join()), job + ": this is the box of rack 0, which workers join and no other box");
+  EXPECT_EQ(refusal(wrong, wrong.join()),
+            job + ": this is the box of rack 0, which workers join and no other box");
   wrong = all[0];
   const Sent at_parent = only(parent.send(wrong, wrong.join()), PacketType::kJoined, wrong);
-  EXPECT_EQ(at_parent.text(), job + " has racks, and this is their parent: join at the box of the worker's rack");
+  EXPECT_EQ(at_parent.text(),
+            job + " has racks, and this is their parent: join at the box of the worker's rack");
 }
 
 TEST_F(MembersRacksForming, ABoxOfARackMustFitTheParent) {

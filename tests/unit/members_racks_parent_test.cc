@@ -135,15 +135,15 @@ TEST_F(MembersRacksRestart, AWorkerThatDoesNotComeBackToItsBox) {
       if (all[w].told.empty()) say(all[w], all[w].runs() ? all[w].heartbeat() : all[w].join());
     wait(kSecond);
   }
-  EXPECT_THAT(all[4].told, HasSubstr("the job's generation cannot go on: rank 3 did not come back within 10.0 s"));
+  EXPECT_THAT(all[4].told,
+              HasSubstr("the job's generation cannot go on: rank 3 did not come back within 10.0 s"));
   EXPECT_THAT(all[0].told, HasSubstr("rack 1 at 10.9.1.1 was silent for"));
 }
 
 TEST_F(MembersRacksRestart, ARackThatDoesNotComeBackToTheParent) {
   forget(parent);
   for (int i = 0; i < 16; ++i) {
-    for (const std::size_t w : {0U, 1U})
-      say(all[w], all[w].runs() ? all[w].heartbeat() : all[w].join());
+    for (const std::size_t w : {0U, 1U}) say(all[w], all[w].runs() ? all[w].heartbeat() : all[w].join());
     up = [](std::size_t rack, const Bytes&) { return rack == 0; };
     wait(kSecond);
   }

@@ -395,7 +395,8 @@ TEST_F(MembersRacksRunning, CopiesOfWhatTheParentSaidChangeNothing) {
 TEST_F(MembersRacksRunning, ForgedControlOfTheParentIsDropped) {
   pass(2 * kSecond);
   const std::uint32_t epoch = all[0].epoch;
-  for (const PacketType type : {PacketType::kHeartbeat, PacketType::kAbort, PacketType::kReject, PacketType::kLeave}) {
+  for (const PacketType type :
+       {PacketType::kHeartbeat, PacketType::kAbort, PacketType::kReject, PacketType::kLeave}) {
     Header h;
     h.type = type;
     h.job = Be<std::uint16_t>(raw(id));

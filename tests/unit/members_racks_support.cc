@@ -95,7 +95,10 @@ jobs::Binding Racks::place_of(std::size_t rack) const {
 }
 
 jobs::Binding Racks::place_of_parent() const {
-  return {.address = mapped({10, 9, 0, 9}), .mac = {2, 9, 0, 0, 0, 9}, .udp_port = kBasePort, .port = PortIndex{7}};
+  return {.address = mapped({10, 9, 0, 9}),
+          .mac = {2, 9, 0, 0, 0, 9},
+          .udp_port = kBasePort,
+          .port = PortIndex{7}};
 }
 
 std::vector<Sent> Racks::run() {

@@ -134,7 +134,7 @@ struct Bench {
   TimeNs now = 100 * kSecond;
   bool cores_wait = false;
   std::vector<Upward> upwards;  // what answers() found that is for no member
-  std::uint64_t version = 0;  // newest publication
+  std::uint64_t version = 0;    // newest publication
   std::shared_ptr<const jobs::JobTable> table;
   std::vector<jobs::FreedLines> freed;      // of all publications
   std::map<std::uint64_t, Tag> challenges;  // newest, by instance
