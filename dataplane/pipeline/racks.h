@@ -3,6 +3,7 @@
 // alone. The parent's box has nothing of it: to it a rack is a worker.
 
 #include <cstdint>
+#include <utility>
 
 #include "pipeline/pipeline.h"
 #include "pipeline/pool.h"
@@ -28,6 +29,8 @@ struct RackPool : Pool {
   bool leaves = false;         // (out) the sum goes to the parent ...
   bool again = false;          // (out) ... and went before
   std::uint32_t sequence = 0;  // (out) under this one
+  std::uint64_t awaited = 0;   // what the entry's registers held before
+  std::uint32_t left = 0;
 
   // As the pool's; but a rack of one has an entry, too.
   static Decision order(High& high, const Contribution& p, const jobs::NativeJob& job) noexcept {
@@ -75,28 +78,39 @@ struct RackPool : Pool {
   // Of a local entry, at its `claimed`: may it leave again?
   template <class Exec>
   void leave_again(Exec& x, std::uint32_t line, Chunk chunk) noexcept {
-    again = x.template rmw<ClaimedReg>(line, [&](std::uint32_t& sent) {
-      if (now - sent < kAgain) return false;
-      sent = now;
+    again = x.template rmw<ClaimedReg>(line, [&](std::uint32_t& newest) {
+      left = newest;
+      if (now - newest < kAgain) return false;
+      newest = now;
       return true;
     });
     if (again) count(x, chunk);
+  }
+
+  // Of a contribution that turned out to be of another shape: it has changed nothing.
+  template <class Exec>
+  void take_back(Exec& x, std::uint32_t line) noexcept {
+    if (!leaves) return;
+    x.template undo<MissingReg>(line, awaited);
+    x.template undo<ClaimedReg>(line, left);
   }
 
   // Between head and shape.
   template <class Exec>
   Decision at_entry(Exec& x, Decision d, const Contribution& p) noexcept {
     const bool whole = d.op == Op::kAddEmit || (d.op == Op::kWrite && job->world == 1);
-    const std::uint64_t missing = x.template rmw<MissingReg>(p.line, [&](std::uint64_t& racks) {
+    awaited = x.template rmw<MissingReg>(p.line, [&](std::uint64_t& racks) {
+      const std::uint64_t before = racks;
       if (d.op == Op::kWrite) racks = 0;
       if (whole) racks = job->parent.members;
-      return racks;
+      return before;
     });
     if (whole) {
-      x.template rmw<ClaimedReg>(p.line, [&](std::uint32_t& sent) { return sent = now; });
+      left = x.template rmw<ClaimedReg>(p.line,
+                                        [&](std::uint32_t& newest) { return std::exchange(newest, now); });
       count(x, p.chunk);
     }
-    if (d.op != Op::kRead || missing == 0) return d;
+    if (d.op != Op::kRead || awaited == 0) return d;
     leave_again(x, p.line, p.chunk);
     if (again) return d;
     return {.drop = Drop::kDuplicate, .entry_is_ours = true};
@@ -125,6 +139,7 @@ template <class Exec>
     }
   }
   if (ruling.verdict == Verdict::kDrop) {
+    if (ruling.drop == Drop::kMismatch) pool.take_back(exec_, p.line);
     report(job, p, ruling.drop, why, suspect);
     return drop(parsed, frame, ruling.drop, now);
   }

@@ -102,6 +102,8 @@ class Reader {
                     ip_of<Ipv6>(AF_INET6, line.at("ipv6"))};
     } else if (line.keyword == "job") {
       job(line);
+    } else if (line.keyword == "parent") {
+      parent(line);
     } else if (line.keyword == "member") {
       member(line);
     } else if (line.keyword == "session") {
@@ -143,6 +145,36 @@ class Reader {
     job_ = std::move(j);
   }
 
+  // Of the job above, whose members follow: its workers are numbered from `first` on.
+  void parent(const TextLine& line) {
+    job_->racked = 1;
+    first_ = line.as<std::uint32_t>("first");
+    jobs::Parent& p = job_->parent;
+    p.job = line.as<JobId>("id");
+    p.rack = line.as<std::uint8_t>("rack");
+    p.racks = line.as<std::uint8_t>("racks");
+    p.shards = line.as<std::uint8_t>("shards");
+    p.window = line.as<std::uint32_t>("window");
+    p.most_advanced = Rank{static_cast<std::uint16_t>(job_->world - 1)};
+    p.members = members_of(p.racks);
+    p.cookie = line.as<Cookie>("cookie", 16);
+    p.result_cookie = line.as<Cookie>("result_cookie", 16);
+    p.binding = binding(line);
+    for (std::uint32_t g = 0; g < line.as<std::uint32_t>("world"); ++g)
+      p.key_sum += racked_key(job_->generation, g);
+    if (p.key_sum != line.number_at("key_sum", 16))
+      throw std::runtime_error("K is not the sum of racked_key()");
+  }
+  static jobs::Binding binding(const TextLine& line) {
+    jobs::Binding b;
+    b.address = any_ip_of(line.at("ip"));
+    b.mac = mac_of(line.at("mac"));
+    b.udp_port = line.as<std::uint16_t>("udp");
+    b.port = line.as<PortIndex>("port");
+    if (line.at("vlan") != "none") b.vlan = line.as<std::uint16_t>("vlan");
+    return b;
+  }
+
   void session(const TextLine& line) {
     auto j = std::make_shared<jobs::SessionJob>();
     j->id = line.as<JobId>("id");
@@ -169,14 +201,11 @@ class Reader {
     const auto rank = line.as<Rank>("rank");
     jobs::Member& m = job_->ranks.at(raw(rank));
     m.cookie = line.as<Cookie>("cookie", 16);
-    m.key = rank_key(job_->generation, rank);
+    m.key = job_->racked != 0 ? racked_key(job_->generation, first_ + raw(rank))
+                              : rank_key(job_->generation, rank);
     if (m.key != line.number_at("key", 16)) throw std::runtime_error("k[rank] is not rank_key()");
     job_->key_sum += m.key;
-    m.binding.address = any_ip_of(line.at("ip"));
-    m.binding.mac = mac_of(line.at("mac"));
-    m.binding.udp_port = line.as<std::uint16_t>("udp");
-    m.binding.port = line.as<PortIndex>("port");
-    if (line.at("vlan") != "none") m.binding.vlan = line.as<std::uint16_t>("vlan");
+    m.binding = binding(line);
   }
 
   static Packet packet(const TextLine& line) {
@@ -223,6 +252,7 @@ class Reader {
   std::string stem_;
   std::shared_ptr<Plan> plan_ = std::make_shared<Plan>();
   std::shared_ptr<jobs::NativeJob> job_;
+  std::uint32_t first_ = 0;  // number of its rank 0 in the whole job
   std::shared_ptr<jobs::SessionJob> session_;
   std::vector<Case> cases_;
 };

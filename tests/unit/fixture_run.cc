@@ -197,7 +197,8 @@ class Runner {
     });
   }
   [[nodiscard]] bool may_write(const pipeline::Outcome& out) const {
-    return out.verdict == Verdict::kAbsorb || out.verdict == Verdict::kComplete ||
+    return out.server == pipeline::kToParent || out.verdict == Verdict::kAbsorb ||
+           out.verdict == Verdict::kComplete ||
            (out.verdict == Verdict::kDrop && out.drop == Drop::kBadSum) ||
            // A session's member renews where its reply goes.
            (is_session(out.job) && (out.verdict == Verdict::kRepeat || out.drop == Drop::kDuplicate));
@@ -249,6 +250,14 @@ class Runner {
                      framed(out.job->ranks.at(rank).binding, case_.plan->box,
                             source_port(out.native(), header_at(out.payload).chunk_id()), payload));
     };
+    if (out.server == pipeline::kToParent) {
+      const jobs::Parent& parent = out.native().parent;
+      jobs::Binding to = parent.binding;
+      const auto chunk = header_at(out.payload).chunk_id();
+      to.udp_port = static_cast<std::uint16_t>(kBasePort + jobs::shard_at(parent, chunk));
+      seen.push_back("above " + framed(to, case_.plan->box, kBasePort, {out.payload, out.payload_bytes}));
+      return;
+    }
     if (out.verdict == Verdict::kRelay || out.verdict == Verdict::kTell) to_rank(raw(out.to));
     if (out.verdict != Verdict::kComplete && out.verdict != Verdict::kRepeat) return;
     for (std::uint64_t left = out.ranks; left != 0; left &= left - 1)
@@ -259,7 +268,8 @@ class Runner {
   std::string reject(const pipeline::Outcome& out, const pipeline::Frame& frame) const {
     if (out.payload == nullptr) return "of a packet without a header";
     const bool waiting = out.reject_reason == RejectReason::kWaiting;
-    const Header refused = header_at(out.payload);
+    Header refused = header_at(out.payload);
+    if (waiting) refused.job = Be{raw(out.job->id)};  // what goes to a parent has another
     std::array<std::byte, kHeaderBytes> payload{};
     pipeline::write_reject(payload, refused, out.reject_reason, waiting ? out.job->result_cookie : Cookie{},
                            out.reject_contributors, kernels_);
