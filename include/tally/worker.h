@@ -47,7 +47,7 @@ struct WorkerOptions {
   std::string transport{"udp"};
   std::string address{};   // TALLY_ADDRESS: of this worker, e.g. 10.0.0.11/24; dpdk needs it, udp does not
   std::uint16_t rank = 0;  // TALLY_RANK, RANK, OMPI_COMM_WORLD_RANK, SLURM_PROCID, PMI_RANK
-  // 1..4096; more than 64 only in a job of racks (docs/racks.md), whose workers are counted rack by rack.
+  // 1..4096; more than 64 only in a job of racks (docs/two_levels.md), whose workers are counted rack by rack.
   std::uint16_t world = 1;     // TALLY_WORLD, WORLD_SIZE, OMPI_COMM_WORLD_SIZE, SLURM_NTASKS, PMI_SIZE
   std::uint16_t elements = 0;  // TALLY_ELEMENTS: most values in a packet; 0: what the MTU carries
   std::uint16_t mtu = 1500;    // TALLY_MTU: of the path to the box, 616..9198
