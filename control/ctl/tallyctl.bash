@@ -16,7 +16,7 @@ _tallyctl() {
       *) if [[ -z $noun ]]; then noun=${COMP_WORDS[i]}; elif [[ -z $verb ]]; then verb=${COMP_WORDS[i]}; else rest=$((rest + 1)); fi ;;
     esac
   done
-  local keys='workers= token_file= window= priority= lease= packet_rate= bad_packet_rate= stragglers= admit.groups= admit.idle= quota.reserved= quota.weight= quota.cap= discipline= decay= elements= results= server= servers= boxes= payload= slots= tsi= run= members='
+  local keys='workers= token_file= window= priority= lease= packet_rate= bad_packet_rate= stragglers= admit.groups= admit.idle= quota.reserved= quota.weight= quota.cap= discipline= decay= elements= results= server= servers= boxes= racks= rack= parent= payload= slots= tsi= run= members='
   local words='--output --socket --instance --timeout --help'
   case "$noun $verb" in
     ' ') words+=' job port core slot drop config log trace restart fleet stats health version doctor events top --version' ;;

@@ -15,7 +15,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-constexpr const char* kRack = R"(instance: rack1
+constexpr const char* kRackBox = R"(instance: rack1
 box: {ipv4: 10.0.1.1/16}
 ports:
   - {name: w0, device: net_ring0}
@@ -31,7 +31,7 @@ struct ConfigRacks : testing::Test {
     EXPECT_TRUE(loaded) << config::to_text(loaded ? loaded->warnings : loaded.error());
     return loaded ? loaded->config : config::Config{};
   }
-  static std::string with(const std::string& old, const std::string& by, std::string text = kRack) {
+  static std::string with(const std::string& old, const std::string& by, std::string text = kRackBox) {
     return text.replace(text.find(old), old.size(), by);
   }
   static const config::NativeConfig& job(const config::Config& config, std::size_t index) {
@@ -40,7 +40,7 @@ struct ConfigRacks : testing::Test {
 };
 
 TEST_F(ConfigRacks, TheBoxOfARackHasItsWorkers) {
-  const config::Config config = load(kRack);
+  const config::Config config = load(kRackBox);
   const auto& large = job(config, 0);
   ASSERT_TRUE(large.racks);
   EXPECT_THAT(large.racks->workers, ElementsAre(8, 8, 4));
@@ -54,7 +54,7 @@ TEST_F(ConfigRacks, TheBoxOfARackHasItsWorkers) {
 }
 
 TEST_F(ConfigRacks, TheParentHasTheRacks) {
-  const config::Config config = load(kRack);
+  const config::Config config = load(kRackBox);
   const auto& wide = job(config, 1);
   EXPECT_EQ(wide.workers, 2U);
   EXPECT_EQ(wide.world(), 66U);
@@ -66,11 +66,11 @@ TEST_F(ConfigRacks, TheParentHasTheRacks) {
 TEST_F(ConfigRacks, TheOrderOfTheKeysIsNothing) {
   const config::Config other = load(
       with("racks: [8, 8, 4], rack: 1, parent: 10.0.9.1", "parent: 10.0.9.1, rack: 1, racks: [8, 8, 4]"));
-  EXPECT_EQ(job(other, 0), job(load(kRack), 0));
+  EXPECT_EQ(job(other, 0), job(load(kRackBox), 0));
 }
 
 TEST_F(ConfigRacks, TheDumpReadsBackAsTheSame) {
-  const config::Config config = load(kRack);
+  const config::Config config = load(kRackBox);
   const std::string dump = config::dump_config(config);
   EXPECT_THAT(dump, HasSubstr("racks: [8, 8, 4]"));
   EXPECT_THAT(dump, HasSubstr("parent: 10.0.9.1"));
@@ -78,23 +78,23 @@ TEST_F(ConfigRacks, TheDumpReadsBackAsTheSame) {
 }
 
 TEST_F(ConfigRacks, AJobThatIsChangedByOneKeyKeepsItsRacks) {
-  const config::Config config = load(kRack);
+  const config::Config config = load(kRackBox);
   const config::YamlNode keys = config::node_of(job(config, 0));
   for (const auto& entry : keys.entries) EXPECT_NE(entry.key, "workers");
 }
 
 TEST_F(ConfigRacks, OtherRacksAreForTheNextGeneration) {
-  const config::ReloadPlan plan = config::plan_reload(load(kRack), load(with("[8, 8, 4]", "[8, 6, 4]")));
+  const config::ReloadPlan plan = config::plan_reload(load(kRackBox), load(with("[8, 8, 4]", "[8, 6, 4]")));
   EXPECT_THAT(plan.restart, IsEmpty());
   ASSERT_EQ(plan.change.size(), 1U);
   EXPECT_THAT(plan.change[0].later, ElementsAre("racks"));
-  const config::ReloadPlan moved = config::plan_reload(load(kRack), load(with("10.0.9.1", "10.0.9.2")));
+  const config::ReloadPlan moved = config::plan_reload(load(kRackBox), load(with("10.0.9.1", "10.0.9.2")));
   ASSERT_EQ(moved.change.size(), 1U);
   EXPECT_THAT(moved.change[0].later, ElementsAre("parent"));
 }
 
 TEST_F(ConfigRacks, TheSameFileAsksForNothing) {
-  const config::ReloadPlan plan = config::plan_reload(load(kRack), load(kRack));
+  const config::ReloadPlan plan = config::plan_reload(load(kRackBox), load(kRackBox));
   EXPECT_THAT(plan.change, IsEmpty());
   EXPECT_THAT(plan.restart, IsEmpty());
 }
