@@ -17,8 +17,8 @@ enum class Cookie : std::uint64_t {};  // secret of (job, epoch, rank), or of (j
 enum class PortIndex : std::uint16_t {};  // a port of the box
 
 inline constexpr std::uint32_t kMaxJobs = 1024;
-inline constexpr std::uint32_t kMaxRanks = 64;   // one bit per rank in `contributors`
-inline constexpr std::uint32_t kMaxRacks = 64;   // of a job of two levels: ranks of the parent's
+inline constexpr std::uint32_t kMaxRanks = 64;  // one bit per rank in `contributors`
+inline constexpr std::uint32_t kMaxRacks = 64;  // of a job of two levels: ranks of the parent's
 inline constexpr std::uint32_t kMaxWorld = kMaxRacks * kMaxRanks;
 inline constexpr std::uint32_t kMaxShards = 64;  // data cores that may own slots of one job
 inline constexpr Rank kSwitchRank{0xFFFF};

@@ -190,7 +190,7 @@ struct JoinPayload {
   GenerationRecord last;
   std::uint8_t name_bytes = 0;
   std::uint8_t rack_workers = 0;  // of a rack box that joins its parent: how many it has. Of all others 0
-  Tag challenge{};  // of the newest CHALLENGE; all zero without one
+  Tag challenge{};                // of the newest CHALLENGE; all zero without one
   // then: name, tag under the job's key
 };
 static_assert(sizeof(JoinPayload) == 72 && offsetof(JoinPayload, last) == 32);
