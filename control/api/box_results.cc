@@ -262,6 +262,9 @@ Json fleet_show(const Snapshot& box) {
           {"reason", fleet.text.empty() ? Json(nullptr) : Json(fleet.text)},
           {"known", fleet.known},
           {"planner", fleet.planner.empty() ? Json(nullptr) : Json(fleet.planner)},
+          {"planner_since_ns_ago", fleet.planner.empty() || fleet.planner_since == 0
+                                       ? Json(nullptr)
+                                       : Json(box.now > fleet.planner_since ? box.now - fleet.planner_since : 0)},
           {"is_planner", fleet.is_planner},
           {"boxes", std::move(boxes)},
           {"jobs", std::move(jobs)},
