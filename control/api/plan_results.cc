@@ -52,8 +52,7 @@ Json job_json(const Snapshot& box, const PlannedJob& job, bool every_load) {
            {"home", or_null(job.home)},
            {"here", job.here},
            {"planner", or_null(job.planner)},
-           {"planned_ns_ago",
-            ns_ago(box, job.planned)},
+           {"planned_ns_ago", ns_ago(box, job.planned)},
            {"why", or_null(job.why)},
            {"effort", or_null(job.effort)},
            {"epoch", job.epoch == 0 ? Json(nullptr) : Json(job.epoch)},
@@ -86,8 +85,13 @@ Json switch_name(const PlanTopology& cluster, std::uint32_t at) {
 Json plan_head(const Snapshot& box) {
   Json changes = Json::object();
   if (!box.plans)
-    return {{"planning", false},  {"cluster", nullptr},  {"trouble", nullptr},
-            {"planner", nullptr}, {"planner_since_ns_ago", nullptr}, {"is_planner", false}, {"changes", std::move(changes)}};
+    return {{"planning", false},
+            {"cluster", nullptr},
+            {"trouble", nullptr},
+            {"planner", nullptr},
+            {"planner_since_ns_ago", nullptr},
+            {"is_planner", false},
+            {"changes", std::move(changes)}};
   const PlanStatus& plans = *box.plans;
   for (const PlanStatus::Changes& one : plans.changes) changes[one.why] = one.count;
   return {{"planning", !plans.cluster.empty() || !plans.planner.empty()},
@@ -95,7 +99,8 @@ Json plan_head(const Snapshot& box) {
           {"trouble", or_null(plans.trouble)},
           {"planner", or_null(plans.planner)},
           {"planner_since_ns_ago", ns_ago(box, plans.planner_since)},
-          {"is_planner", plans.is_planner},     {"changes", std::move(changes)}};
+          {"is_planner", plans.is_planner},
+          {"changes", std::move(changes)}};
 }
 
 std::size_t plan_jobs(const Snapshot& box) {

@@ -82,7 +82,7 @@ struct PlanStatus {
   std::vector<PlannedJob> jobs{};  // by name; of other boxes too, where they are known
   PlanTopology topology{};         // empty without a cluster
   // How often plans came into force here since the start, by what they were made for: "first", "lost", "drift",
-  // "misses", "gain", "refine", "asked", "rate", "returned", "renewed".
+  // "misses", "gain", "refine", "asked", "rate", "returned", "renewed", "fleet".
   struct Changes {
     std::string why{};
     std::uint64_t count = 0;

@@ -68,7 +68,8 @@ class Life {
     if (store)
       fleet_.emplace(
           start.config, std::move(store),
-          FleetFace{[this] { return room(); }, [this] { return shared_jobs(); },
+          FleetFace{[this] { return room(); },
+                    [this] { return shared_jobs(); },
                     [this](const std::string& job, const Ipv6& home) { return set_home(job, home); },
                     [this](const Ipv6& address) { planner_.box_seen(address, steady_now()); },
                     {start.desk, [this](planning::Work work) { planner_.reckon_for_fleet(std::move(work)); },

@@ -109,8 +109,8 @@ void FleetPlans::take_plans() {
 
 bool FleetPlans::is_held(const std::string& job, std::uint64_t facts, TimeNs now) const {
   const auto at = held_.find(job);
-  return at != held_.end() && at->second.facts == facts &&
-         at->second.ground == face_.desk->ground_number() && now < at->second.until;
+  return at != held_.end() && at->second.facts == facts && at->second.ground == face_.desk->ground_number() &&
+         now < at->second.until;
 }
 
 void FleetPlans::plan_for_all(TimeNs now) {

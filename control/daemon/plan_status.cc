@@ -24,11 +24,11 @@ api::PlannedJob planned_job(const std::string& name, const planning::Desk::Job& 
     out.report =
         planner::explain(desk.ground()->topology(), job.plan.job, job.plan.made, rates, loads, job.baselines);
   } else {
-    out.report.why_not =
-        job.plan.planned() ? "box " + job.planner +
-                                 " of the fleet has planned it, and knows what it brings: this box has no "
-                                 "cluster's file with its members in it"
-                           : job.plan.why_not;
+    out.report.why_not = job.plan.planned()
+                             ? "box " + job.planner +
+                                   " of the fleet has planned it, and knows what it brings: this box has no "
+                                   "cluster's file with its members in it"
+                             : job.plan.why_not;
     out.report.workers = job.facts.ranks.size();
     out.report.parameter_servers = job.facts.servers.size();
   }

@@ -116,7 +116,7 @@ class Member {
   Seats seats_;
   Orders orders_;
   std::map<std::string, OwnJob> jobs_{};
-  TimeNs next_farewell_ = 0;         // to the planner's seat
+  TimeNs next_farewell_ = 0;        // to the planner's seat
   std::uint64_t newest_facts_ = 0;  // number of those that this box said last
   Step step_ = Step::kOutside;
   LeaseId registered_lease_ = 0;

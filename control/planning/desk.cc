@@ -220,8 +220,7 @@ std::vector<JobFacts> Desk::beside_others(const Job& job) const {
 
 RunningPlan Desk::of_fleet(const Job& job, const Plan& plan) {
   if (ground_) {
-    RunningPlan known =
-        plan_of_another(*ground_, beside_others(job), loads_of_others(job.facts.job), plan);
+    RunningPlan known = plan_of_another(*ground_, beside_others(job), loads_of_others(job.facts.job), plan);
     if (known.planned()) return known;
   }
   return {.plan = plan};
@@ -233,7 +232,8 @@ void Desk::give(const JobFacts& facts, const Plan& plan, std::uint32_t number, c
   Job& job = at->second;
   const bool first = std::exchange(job.fleet_number, number) == 0;
   if (!members::fits(plan, request_of(facts)))
-    return notes_.push_back({at->first, "box " + planner + " of the fleet has made a plan that is none for it", true});
+    return notes_.push_back(
+        {at->first, "box " + planner + " of the fleet has made a plan that is none for it", true});
   if (job.plan.planned() && job.plan.plan == plan) {
     job.hand.reset();
     job.hand_planner.clear();
@@ -297,8 +297,7 @@ Plan Desk::plan(const members::PlanRequest& request, TimeNs now) {
     } else {
       job.planner.clear();
       job.baselines.reset();
-      job.plan =
-          plan_at_once(*ground_, beside_others(job), loads_of_others(job.facts.job), box_limits_);
+      job.plan = plan_at_once(*ground_, beside_others(job), loads_of_others(job.facts.job), box_limits_);
       job.in_haste = true;
     }
     dirty_ = true;

@@ -131,7 +131,7 @@ class Desk {
 
   struct Job {
     JobFacts facts{};
-    RunningPlan plan{};  // in force, or about to be
+    RunningPlan plan{};     // in force, or about to be
     std::string planner{};  // of the fleet, who made it; empty: this box did
     bool in_haste = false;
     Cause cause = Cause::kFirst;

@@ -41,8 +41,8 @@ planner::Form form_of(const planner::Topology& topology, const planner::Tables& 
   bool own = true;
   for (std::size_t r = 0; r < tables.racks.size(); ++r) {
     for (const Entry& entry : tables.of_rack[r])
-      own = own && (entry.box == Entry::kNoBox ||
-                    tables.boxes[entry.box] == topology.box_at(tables.racks[r]));
+      own =
+          own && (entry.box == Entry::kNoBox || tables.boxes[entry.box] == topology.box_at(tables.racks[r]));
   }
   if (own) return planner::Form::kOwnRacks;
   return told == 1 ? planner::Form::kAnyBox : planner::Form::kFull;
@@ -138,14 +138,15 @@ RunningPlan plan_of_another(Ground& ground, std::span<const JobFacts> jobs, cons
   for (const planner::Party::Rack& one : party->racks) {
     const Index rack = one.at;
     made.tables.racks.push_back(rack);
-    const auto rank = std::ranges::find_if(
-        job->workers, [&](const Index host) { return cluster.hosts[host].at == rack; });
+    const auto rank =
+        std::ranges::find_if(job->workers, [&](const Index host) { return cluster.hosts[host].at == rack; });
     const auto r = static_cast<std::size_t>(rank - job->workers.begin());
     if (r >= plan.table_of.size()) return {.why_not = "its plan is of other ranks"};
     const RouteTable& table = plan.tables[plan.table_of[r]];
     auto& entries = made.tables.of_rack.emplace_back();
     for (std::size_t g = 0; g < kPlanGroups; ++g)
-      entries[g] = {.box = table[g].direct ? planner::Entry::kNoBox : table[g].box, .server = plan.servers[g]};
+      entries[g] = {.box = table[g].direct ? planner::Entry::kNoBox : table[g].box,
+                    .server = plan.servers[g]};
   }
   const planner::Network network = ground.network();
   planner::LoadModel model(network, *party, made.spread);
