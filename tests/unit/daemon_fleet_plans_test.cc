@@ -184,6 +184,22 @@ TEST_F(DaemonFleetPlans, OtherFactsHaveAnotherPlan) {
   EXPECT_EQ(plans("vgg").size(), 2U);
 }
 
+TEST_F(DaemonFleetPlans, APlanForFormerFactsIsNotTakenWhileTheNewOnesAreOnTheirWay) {
+  PlanningBox& home = add(1, false);
+  add(2, true);
+  home.give_job(four_workers("vgg"), now);
+  ASSERT_TRUE(run_until([&] { return home.job("vgg").planner == "rack2"; }));
+  home.mine[0].ranks[0] = at(2, 13);
+  home.new_epoch(home.mine[0], now);
+  ASSERT_EQ(home.job("vgg").planner, "");
+  home.store->faults.unreachable = true;
+  run(2 * kSecond);
+  EXPECT_EQ(home.job("vgg").planner, "");
+  home.store->faults.unreachable = false;
+  ASSERT_TRUE(run_until([&] { return home.job("vgg").planner == "rack2"; }));
+  EXPECT_EQ(facts("vgg")->ranks[0], "10.0.2.13");
+}
+
 TEST_F(DaemonFleetPlans, JobsOfAllHomesArePlannedBesideOneAnother) {
   PlanningBox& first = add(1, true);
   PlanningBox& second = add(2, true);
