@@ -253,23 +253,27 @@ Json fleet_show(const Snapshot& box) {
                     {"plan_epoch", job.epoch == 0 ? Json(nullptr) : Json(job.epoch)}});
   Json bad = Json::array();
   for (const BadRecord& record : fleet.bad) bad.push_back({{"key", record.key}, {"why", record.why}});
-  return {{"in_fleet", true},
-          {"id", fleet.id},
-          {"prefix", fleet.prefix},
-          {"endpoints", fleet.endpoints},
-          {"standing", fleet.standing},
-          {"since_ns_ago", box.now > fleet.since ? box.now - fleet.since : 0},
-          {"reason", fleet.text.empty() ? Json(nullptr) : Json(fleet.text)},
-          {"known", fleet.known},
-          {"planner", fleet.planner.empty() ? Json(nullptr) : Json(fleet.planner)},
-          {"is_planner", fleet.is_planner},
-          {"boxes", std::move(boxes)},
-          {"jobs", std::move(jobs)},
-          {"bad_records", std::move(bad)},
-          {"bad_records_now", fleet.bad_now},
-          {"bad_records_total", fleet.bad_total},
-          {"leases_lost", fleet.leases_lost},
-          {"reads", fleet.reads}};
+  return {
+      {"in_fleet", true},
+      {"id", fleet.id},
+      {"prefix", fleet.prefix},
+      {"endpoints", fleet.endpoints},
+      {"standing", fleet.standing},
+      {"since_ns_ago", box.now > fleet.since ? box.now - fleet.since : 0},
+      {"reason", fleet.text.empty() ? Json(nullptr) : Json(fleet.text)},
+      {"known", fleet.known},
+      {"planner", fleet.planner.empty() ? Json(nullptr) : Json(fleet.planner)},
+      {"planner_since_ns_ago", fleet.planner.empty() || fleet.planner_since == 0
+                                   ? Json(nullptr)
+                                   : Json(box.now > fleet.planner_since ? box.now - fleet.planner_since : 0)},
+      {"is_planner", fleet.is_planner},
+      {"boxes", std::move(boxes)},
+      {"jobs", std::move(jobs)},
+      {"bad_records", std::move(bad)},
+      {"bad_records_now", fleet.bad_now},
+      {"bad_records_total", fleet.bad_total},
+      {"leases_lost", fleet.leases_lost},
+      {"reads", fleet.reads}};
 }
 
 }  // namespace tally::api

@@ -41,6 +41,7 @@ struct FleetStatus {
   std::string text{};             // why, of taken, ignored, refused, away
   bool known = false;             // the fleet was read once
   std::string planner{};          // a box; empty: none at the moment
+  TimeNs planner_since = 0;       // by the snapshot's clock, as this box saw it; 0: nobody plans
   bool is_planner = false;        // this one, and its lease holds
   std::vector<FleetBox> boxes{};  // by id, this one too
   std::vector<FleetJob> jobs{};

@@ -13,6 +13,12 @@ namespace {
 
 Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
+// 0: never.
+Json ns_ago(const Snapshot& box, TimeNs then) {
+  if (then == 0) return nullptr;
+  return box.now > then ? box.now - then : 0;
+}
+
 // Of a job that the planner does not have.
 PlannedJob unplanned(const Snapshot& box, const JobCounts& job) {
   PlannedJob out{.report = {.name = job.status.name, .workers = job.status.world}};
@@ -46,8 +52,7 @@ Json job_json(const Snapshot& box, const PlannedJob& job, bool every_load) {
            {"home", or_null(job.home)},
            {"here", job.here},
            {"planner", or_null(job.planner)},
-           {"planned_ns_ago",
-            job.planned == 0 ? Json(nullptr) : Json(box.now > job.planned ? box.now - job.planned : 0)},
+           {"planned_ns_ago", ns_ago(box, job.planned)},
            {"why", or_null(job.why)},
            {"effort", or_null(job.effort)},
            {"epoch", job.epoch == 0 ? Json(nullptr) : Json(job.epoch)},
@@ -80,13 +85,22 @@ Json switch_name(const PlanTopology& cluster, std::uint32_t at) {
 Json plan_head(const Snapshot& box) {
   Json changes = Json::object();
   if (!box.plans)
-    return {{"planning", false},  {"cluster", nullptr},  {"trouble", nullptr},
-            {"planner", nullptr}, {"is_planner", false}, {"changes", std::move(changes)}};
+    return {{"planning", false},
+            {"cluster", nullptr},
+            {"trouble", nullptr},
+            {"planner", nullptr},
+            {"planner_since_ns_ago", nullptr},
+            {"is_planner", false},
+            {"changes", std::move(changes)}};
   const PlanStatus& plans = *box.plans;
   for (const PlanStatus::Changes& one : plans.changes) changes[one.why] = one.count;
-  return {{"planning", !plans.cluster.empty()}, {"cluster", or_null(plans.cluster)},
-          {"trouble", or_null(plans.trouble)},  {"planner", or_null(plans.planner)},
-          {"is_planner", plans.is_planner},     {"changes", std::move(changes)}};
+  return {{"planning", !plans.cluster.empty() || !plans.planner.empty()},
+          {"cluster", or_null(plans.cluster)},
+          {"trouble", or_null(plans.trouble)},
+          {"planner", or_null(plans.planner)},
+          {"planner_since_ns_ago", ns_ago(box, plans.planner_since)},
+          {"is_planner", plans.is_planner},
+          {"changes", std::move(changes)}};
 }
 
 std::size_t plan_jobs(const Snapshot& box) {

@@ -77,11 +77,12 @@ struct PlanStatus {
   std::string
       trouble{};  // why nothing is planned at the moment: "the file has errors; the last good one counts"
   std::string planner{};           // who plans, a box of the fleet; empty: each home for itself
+  TimeNs planner_since = 0;        // by the snapshot's clock, as this box saw it; 0: no planner of a fleet
   bool is_planner = true;          // this box plans: for its own jobs, or for the fleet
   std::vector<PlannedJob> jobs{};  // by name; of other boxes too, where they are known
   PlanTopology topology{};         // empty without a cluster
   // How often plans came into force here since the start, by what they were made for: "first", "lost", "drift",
-  // "misses", "gain", "refine", "asked", "rate", "returned", "renewed".
+  // "misses", "gain", "refine", "asked", "rate", "returned", "renewed", "fleet".
   struct Changes {
     std::string why{};
     std::uint64_t count = 0;

@@ -347,6 +347,8 @@ std::string fleet_page(const Json& fleet) {
   }
   if (!list_of(fleet, "boxes").empty()) out += table.text();
   if (cell(fleet, "planner") == "-" && is_true(fleet, "known")) out += "nobody plans\n";
+  if (const Json& since = member(fleet, "planner_since_ns_ago"); since.is_number())
+    out += "box " + cell(fleet, "planner") + " plans, seen here first " + ago_text(since) + "\n";
   if (const Json& jobs = list_of(fleet, "jobs"); !jobs.empty()) {
     text::ColumnTable rows({"job", "home", "plan"}, 2);
     for (const Json& job : jobs) rows.add({cell(job, "name"), cell(job, "home"), cell(job, "plan_epoch")});

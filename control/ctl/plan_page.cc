@@ -26,7 +26,12 @@ std::string planner_text(const Json& answer) {
   else
     out = (is_true(answer, "is_planner") ? "planned here for all boxes of the fleet"
                                          : "planned by box " + planner + " of the fleet") +
-          ", for the cluster of " + cell(answer, "cluster") + "\n";
+          (member(answer, "planner_since_ns_ago").is_number()
+               ? ", seen here first " + ago_text(member(answer, "planner_since_ns_ago"))
+               : "") +
+          (cell(answer, "cluster") == "-" ? "; this box has no file of the cluster"
+                                          : ", for the cluster of " + cell(answer, "cluster")) +
+          "\n";
   if (const std::string trouble = cell(answer, "trouble"); trouble != "-")
     out += "NOT PLANNED ANEW: " + trouble + "\n";
   return out;

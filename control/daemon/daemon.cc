@@ -68,9 +68,12 @@ class Life {
     if (store)
       fleet_.emplace(
           start.config, std::move(store),
-          FleetFace{[this] { return room(); }, [this] { return shared_jobs(); },
+          FleetFace{[this] { return room(); },
+                    [this] { return shared_jobs(); },
                     [this](const std::string& job, const Ipv6& home) { return set_home(job, home); },
-                    [this](const Ipv6& address) { try_again(address); }},
+                    [this](const Ipv6& address) { planner_.box_seen(address, steady_now()); },
+                    {start.desk, [this](planning::Work work) { planner_.reckon_for_fleet(std::move(work)); },
+                     [this] { return planner_.take_reckoned(); }}},
           feed_.sink(), steady_now());
     feed_.send_to(exchange_);
     if (!control) return;
@@ -167,7 +170,9 @@ class Life {
     box_.turn(now);
     if (fleet_) {
       if (loop_.ending()) fleet_->leave(now);
+      fleet_->set_plans(planner_.has_cluster(), now);
       fleet_->turn(now);
+      planner_.set_fleet(fleet_->who_plans());
     }
     if (exchange_ != nullptr && exchange_->take_wish(now)) exchange_->publish(box_.snapshot(), now);
     feed_.look_at_evictions(plane_, loop_.members().watch(), now);
@@ -212,18 +217,6 @@ class Life {
     auto done = loop_.members().engine().set_home(job, home, steady_now());
     loop_.members().look(steady_now());
     return done;
-  }
-
-  // Jobs whose home this is, and whose members have lost the box at this address.
-  void try_again(const Ipv6& address) {
-    const members::MembershipEngine& jobs = loop_.members().engine();
-    for (const members::JobStatus& job : jobs.status(steady_now())) {
-      if (!job.boxes || job.boxes->home != job.boxes->here) continue;
-      const auto lost = std::ranges::any_of(job.boxes->boxes, [&](const members::BoxStatus& box) {
-        return box.address == address && box.left_out;
-      });
-      if (lost) (void)loop_.members().engine().replan(job.name, steady_now());
-    }
   }
 
   // A moment for the farewell, which is on its way since the end began; without it the fleet waits for the lease.

@@ -27,8 +27,10 @@ fleet::BoxRecord first_record(const config::Config& config) {
 }
 
 fleet::MemberOptions options_of(const config::Config& config) {
-  // It does not plan: the seat would be taken from who does.
-  return {.prefix = config.fleet.prefix, .id = config.fleet.id.value_or(config.instance), .plans = false};
+  // Without a cluster's file the seat would be taken from who can plan.
+  return {.prefix = config.fleet.prefix,
+          .id = config.fleet.id.value_or(config.instance),
+          .plans = config.planner.cluster.has_value()};
 }
 
 }  // namespace
@@ -55,6 +57,7 @@ FleetLink::FleetLink(const config::Config& config, std::unique_ptr<fleet::Store>
       log_(std::move(log)),
       member_(options_of(config), *store_, self_, now),
       homes_(member_, std::move(face.jobs), std::move(face.set_home), std::move(face.box_seen), log_),
+      plans_(member_, std::move(face.plans), log_),
       next_look_(now) {}
 
 void FleetLink::turn(TimeNs now) {
@@ -70,6 +73,7 @@ void FleetLink::turn(TimeNs now) {
   }
   homes_.turn(now);  // also of a box that leaves: what still runs here goes to who takes its place
   member_.tick(now);
+  plans_.turn(now);
   // What became of a job that was declared or withdrawn, the view tells.
   for (const fleet::Outcome& outcome : member_.take_outcomes())
     if (outcome.verdict == fleet::Outcome::Verdict::kUnknown)
@@ -105,6 +109,7 @@ std::shared_ptr<const api::FleetStatus> FleetLink::status(TimeNs now) {
   made->text = standing.text;
   made->known = member_.knows_fleet();
   if (view.planner()) made->planner = view.planner()->record.box;
+  made->planner_since = plans_.who().since;
   made->is_planner = member_.planner_since(now) != 0;
   for (const auto& [id, box] : view.boxes())
     made->boxes.push_back({id, box.record.name, box.record.since, box.record.addresses, box.record.rate,

@@ -10,6 +10,7 @@
 #include "api/fleet_status.h"
 #include "config/config.h"
 #include "daemon/fleet_homes.h"
+#include "daemon/fleet_plans.h"
 #include "daemon/log.h"
 #include "fleet/member.h"
 #include "tally/error.h"
@@ -30,6 +31,7 @@ struct FleetFace {
   FleetHomes::Jobs jobs;
   FleetHomes::SetHome set_home;
   FleetHomes::BoxSeen box_seen;
+  PlanFace plans{};
 };
 
 class FleetLink {
@@ -47,6 +49,9 @@ class FleetLink {
   void leave(TimeNs now);
   // It was, or the store does not answer.
   [[nodiscard]] bool left() const noexcept;
+  // Whether it may be the planner of its fleet, which takes a cluster's file; from the configuration at first.
+  void set_plans(bool plans, TimeNs now) { member_.set_plans(plans, now); }
+  [[nodiscard]] const WhoPlans& who_plans() const noexcept { return plans_.who(); }
   // As of the last turns; not null.
   [[nodiscard]] std::shared_ptr<const api::FleetStatus> status(TimeNs now);
 
@@ -63,6 +68,7 @@ class FleetLink {
   LogLimit limit_{50, kSecond};  // a fleet whose boxes come and go together
   fleet::Member member_;
   FleetHomes homes_;
+  FleetPlans plans_;
   bool leaving_ = false;
   TimeNs next_turn_ = 0;
   TimeNs next_look_ = 0;

@@ -20,15 +20,20 @@ bool has(const std::vector<Ipv6>& all, const Ipv6& address) {
 api::PlannedJob planned_job(const std::string& name, const planning::Desk::Job& job,
                             const planning::Desk& desk, const Rates& rates, const Rates& loads) {
   api::PlannedJob out;
-  if (job.plan.planned() && desk.ground() != nullptr) {
+  if (desk.has_loads(job)) {
     out.report =
         planner::explain(desk.ground()->topology(), job.plan.job, job.plan.made, rates, loads, job.baselines);
   } else {
-    out.report.why_not = job.plan.why_not;
+    out.report.why_not = job.plan.planned()
+                             ? "box " + job.planner +
+                                   " of the fleet has planned it, and knows what it brings: this box has no "
+                                   "cluster's file with its members in it"
+                             : job.plan.why_not;
     out.report.workers = job.facts.ranks.size();
     out.report.parameter_servers = job.facts.servers.size();
   }
   out.report.name = name;
+  out.planner = job.planner;
   out.planned = job.planned;
   out.why = std::string(planning::word_of(job.cause)) + (job.cause_text.empty() ? "" : ": " + job.cause_text);
   if (job.plan.planned()) out.effort = job.in_haste ? "at once" : "full";

@@ -57,30 +57,38 @@ void PlannerLink::reckon() {
   (void)setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNice);
   std::unique_lock lock(mutex_);
   for (;;) {
-    wake_.wait(lock, [this] { return over_ || work_; });
+    wake_.wait(lock, [this] { return over_ || !work_.empty(); });
     if (over_) return;
-    planning::Work work = *std::exchange(work_, {});
+    planning::Work work = std::move(work_.front());
+    work_.erase(work_.begin());
     lock.unlock();
     planning::WorkDone done = planning::do_work(std::move(work));
     lock.lock();
-    done_ = std::move(done);
+    done_.push_back(std::move(done));
   }
 }
 
+void PlannerLink::give(planning::Work work) {
+  {
+    const std::lock_guard lock(mutex_);
+    work_.push_back(std::move(work));
+  }
+  wake_.notify_one();
+}
+
 void PlannerLink::exchange_work(TimeNs now) {
-  std::optional<planning::WorkDone> done;
+  std::vector<planning::WorkDone> done;
   {
     const std::lock_guard lock(mutex_);
     done = std::exchange(done_, {});
   }
-  if (done) desk_.done(std::move(*done));
-  auto work = desk_.work(now);
-  if (!work) return;
-  {
-    const std::lock_guard lock(mutex_);
-    work_ = std::move(work);
+  for (planning::WorkDone& one : done) {
+    if (one.work.fleet)
+      for_fleet_ = std::move(one);
+    else
+      desk_.done(std::move(one));
   }
-  wake_.notify_one();
+  if (auto work = desk_.work(now)) give(std::move(*work));
 }
 
 void PlannerLink::look_at_jobs(TimeNs now) {
@@ -137,13 +145,13 @@ void PlannerLink::tell() {
 }
 
 bool PlannerLink::turn(TimeNs now) {
+  exchange_work(now);
   if (desk_.jobs().empty()) return false;
   look_at_jobs(now);
   if (now >= misses_at_ + kBetweenMisses) {
     misses_at_ = now;
     look_at_misses(now);
   }
-  exchange_work(now);
   bool called_back = false;
   for (const planning::Desk::Wish& wish : desk_.wishes(now)) {
     if (members_.engine().replan(wish.job, now, wish.take_back))
@@ -167,9 +175,14 @@ void PlannerLink::set_cluster(const config::PlannerSection& section,
 }
 
 std::shared_ptr<const api::PlanStatus> PlannerLink::status(TimeNs now) {
-  if (file_.empty()) return nullptr;
+  if (file_.empty() && who_.planner.empty() && who_.trouble.empty()) return nullptr;
   if (!status_ || now >= status_at_ + kStatusAge) {
-    status_ = std::make_shared<const api::PlanStatus>(plan_status(desk_, file_, own_));
+    auto made = std::make_shared<api::PlanStatus>(plan_status(desk_, file_, own_));
+    made->planner = who_.planner;
+    made->planner_since = who_.since;
+    made->is_planner = who_.here || !who_.in_fleet;
+    made->trouble = who_.trouble;
+    status_ = std::move(made);
     status_at_ = now;
   }
   return status_;

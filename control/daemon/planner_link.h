@@ -10,11 +10,13 @@
 #include <thread>
 #include <tl/expected.hpp>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "api/plan_status.h"
 #include "config/config.h"
 #include "config/diagnostic.h"
+#include "daemon/fleet_plans.h"
 #include "daemon/log.h"
 #include "daemon/member_loop.h"
 #include "daemon/plane.h"
@@ -45,10 +47,16 @@ class PlannerLink {
   [[nodiscard]] Result<void> set_rate(const std::string& resource, std::optional<double> gbps, TimeNs now) {
     return desk_.set_rate(resource, gbps, now);
   }
+  [[nodiscard]] bool has_cluster() const noexcept { return desk_.ground() != nullptr; }
   void asked(const std::string& job) { desk_.asked(job); }
   // There is news of a box: it is in the fleet again.
   void box_seen(const Ipv6& address, TimeNs now) { desk_.box_seen(address, now); }
-  // Of the last turns; null: no cluster is given.
+  // For the fleet, whose planner this box is: on the same thread, in its turn. One at a time.
+  void reckon_for_fleet(planning::Work work) { give(std::move(work)); }
+  [[nodiscard]] std::optional<planning::WorkDone> take_reckoned() { return std::exchange(for_fleet_, {}); }
+  // Who plans for the fleet, as it is known by now.
+  void set_fleet(WhoPlans who) { who_ = std::move(who); }
+  // Of the last turns; null: no cluster is given, and nobody plans for it.
   [[nodiscard]] std::shared_ptr<const api::PlanStatus> status(TimeNs now);
 
  private:
@@ -64,6 +72,7 @@ class PlannerLink {
   void look_at_misses(TimeNs now);
   void tell();
   void exchange_work(TimeNs now);
+  void give(planning::Work work);
   void reckon();
 
   planning::Desk& desk_;
@@ -77,11 +86,13 @@ class PlannerLink {
   std::unordered_map<std::string, Taken> taken_{};
   std::shared_ptr<const api::PlanStatus> status_{};
   TimeNs status_at_ = 0;
+  WhoPlans who_{};
+  std::optional<planning::WorkDone> for_fleet_{};
 
   std::mutex mutex_{};  // of what follows
   std::condition_variable wake_{};
-  std::optional<planning::Work> work_{};
-  std::optional<planning::WorkDone> done_{};
+  std::vector<planning::Work> work_{};  // one of the desk and one of the fleet at most
+  std::vector<planning::WorkDone> done_{};
   bool over_ = false;
   std::thread thread_;  // the last: it begins at once
 };

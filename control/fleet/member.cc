@@ -58,6 +58,18 @@ void Member::set_self(BoxRecord self) {
   self_ = std::move(self);
 }
 
+void Member::set_plans(bool plans, TimeNs now) {
+  options_.plans = plans;
+  const Revision since = plans ? 0 : planner_since(now);
+  if (since == 0 || now < next_farewell_) return;
+  next_farewell_ = now + kPatience;
+  const std::string key = view().keys().planner();
+  errands_.ask(Transaction{.compare = {created(key, since)}, .then = {Erase{{key, false}}}}, now + kPatience,
+               [this](const Errands::Result& result, TimeNs at) {
+                 if (!result) next_farewell_ = at + kRetry;
+               });
+}
+
 void Member::leave(TimeNs now) {
   leaving_ = true;
   lease_.release(now);

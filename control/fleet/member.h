@@ -64,6 +64,8 @@ class Member {
   void set_self(BoxRecord self);
   // Those that it declares where nobody has, and whose home it takes when that was left; by name.
   void set_jobs(std::map<std::string, OwnJob> jobs) { jobs_ = std::move(jobs); }
+  // Whether it runs for the planner's seat from now on; who does not any more gives it back.
+  void set_plans(bool plans, TimeNs now);
   // It leaves: the store forgets it and its seats at once, or when its lease ends.
   void leave(TimeNs now);
   // Nothing is under way any more.
@@ -114,6 +116,7 @@ class Member {
   Seats seats_;
   Orders orders_;
   std::map<std::string, OwnJob> jobs_{};
+  TimeNs next_farewell_ = 0;        // to the planner's seat
   std::uint64_t newest_facts_ = 0;  // number of those that this box said last
   Step step_ = Step::kOutside;
   LeaseId registered_lease_ = 0;

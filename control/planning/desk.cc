@@ -25,6 +25,16 @@ JobFacts facts_of(const members::PlanRequest& request) {
           .usable = request.usable};
 }
 
+members::PlanRequest request_of(const JobFacts& facts) {
+  return {.job = facts.job,
+          .world = static_cast<std::uint16_t>(facts.ranks.size()),
+          .servers = static_cast<std::uint8_t>(facts.servers.size()),
+          .addresses = facts.boxes,
+          .usable = facts.usable,
+          .rank_addresses = facts.ranks,
+          .server_addresses = facts.servers};
+}
+
 Cause cause_of(Trigger trigger) noexcept {
   switch (trigger) {
     case Trigger::kLost:
@@ -78,7 +88,7 @@ WorkDone do_work(Work work) {
   out.plans = plan_together(ground, out.work.jobs, planner::Effort::kFull, out.work.limits);
   for (const RunningPlan& plan : out.plans) {
     std::optional<planner::Baselines> baselines;
-    if (plan.planned()) {
+    if (plan.planned() && !out.work.fleet) {
       auto known = planner::baselines_of(ground.network(), plan.job, plan.room, plan.made);
       if (known) baselines = *known;
     }
@@ -121,6 +131,11 @@ void Desk::set_cluster(std::shared_ptr<const cluster::Cluster> cluster, TimeNs n
   const bool alike = before && cluster_ && same_shape(*before, *cluster_);
   renew_ground();
   for (auto& [name, job] : jobs_) {
+    if (!job.planner.empty()) {
+      job.plan = of_fleet(job, Plan(job.plan.plan));
+      compare_with_ground(job, now);
+      continue;
+    }
     if (alike && job.plan.planned()) {
       compare_with_ground(job, now);
       continue;
@@ -134,7 +149,13 @@ void Desk::renew_ground() {
   ground_.reset();
   if (cluster_) ground_.emplace(cluster_, rates_);
   stale_before_ = ++numbers_;
-  for (auto& [name, job] : jobs_) job.hand.reset();
+  for (auto& [name, job] : jobs_) drop_hand(job);
+}
+
+// A plan of the fleet comes again.
+void Desk::drop_hand(Job& job) {
+  job.hand.reset();
+  if (!std::exchange(job.hand_planner, {}).empty()) job.fleet_number = 0;
 }
 
 Result<void> Desk::set_rate(const std::string& resource, std::optional<double> rate, TimeNs now) {
@@ -158,7 +179,7 @@ Result<void> Desk::set_rate(const std::string& resource, std::optional<double> r
 
 // What the plan counts on, and what there is.
 void Desk::compare_with_ground(Job& job, TimeNs now) const {
-  if (!ground_ || !job.plan.planned()) return;
+  if (!has_loads(job)) return;
   const Rates rates = ground_->topology().rates();
   for (Resource r = 0; r < rates.size(); ++r) {
     if (rates[r] > 0)
@@ -182,8 +203,61 @@ Rates Desk::all_loads() const { return ground_ ? loads_of_others({}) : Rates{}; 
 
 void Desk::plan_even(Job& job, std::string why) {
   job.plan = {.why_not = std::move(why)};
+  job.planner.clear();
   job.baselines.reset();
   job.in_haste = false;
+}
+
+// The job as the last one.
+std::vector<JobFacts> Desk::beside_others(const Job& job) const {
+  std::vector<JobFacts> all;
+  for (const auto& [name, other] : jobs_) {
+    if (name != job.facts.job) all.push_back(other.facts);
+  }
+  all.push_back(job.facts);
+  return all;
+}
+
+RunningPlan Desk::of_fleet(const Job& job, const Plan& plan) {
+  if (ground_) {
+    RunningPlan known = plan_of_another(*ground_, beside_others(job), loads_of_others(job.facts.job), plan);
+    if (known.planned()) return known;
+  }
+  return {.plan = plan};
+}
+
+void Desk::give(const JobFacts& facts, const Plan& plan, std::uint32_t number, const std::string& planner) {
+  const auto at = jobs_.find(facts.job);
+  if (at == jobs_.end() || at->second.facts != facts || at->second.fleet_number == number) return;
+  Job& job = at->second;
+  const bool first = std::exchange(job.fleet_number, number) == 0;
+  if (!members::fits(plan, request_of(facts)))
+    return notes_.push_back(
+        {at->first, "box " + planner + " of the fleet has made a plan that is none for it", true});
+  if (job.plan.planned() && job.plan.plan == plan) {
+    job.hand.reset();
+    job.hand_planner.clear();
+    job.planner = planner;
+    job.in_haste = false;
+    return;
+  }
+  RunningPlan given = of_fleet(job, plan);
+  if (!first && has_loads(job) && !given.made.loads.empty()) {
+    const double current = rate_in(ground_->topology(), job.plan, given.job, given.room);
+    if (!job.rules.is_worth(Trigger::kGain, current, given.made.rate)) return;
+  }
+  job.hand = std::move(given);
+  job.hand_planner = planner;
+}
+
+std::optional<Work> Desk::work_for_fleet(std::vector<JobFacts> jobs) {
+  if (!ground_) return std::nullopt;
+  return Work{.number = ++numbers_,
+              .cluster = cluster_,
+              .rates = rates_,
+              .jobs = std::move(jobs),
+              .limits = box_limits_,
+              .fleet = true};
 }
 
 Plan Desk::plan(const members::PlanRequest& request, TimeNs now) {
@@ -211,19 +285,21 @@ Plan Desk::plan(const members::PlanRequest& request, TimeNs now) {
     dirty_ = dirty_ || job.cause == Cause::kAsked;  // nothing better is known
   } else if (same && job.hand) {
     job.plan = *std::exchange(job.hand, {});
+    job.planner = std::exchange(job.hand_planner, {});
+    if (!job.planner.empty()) job.baselines.reset();
     job.in_haste = false;
-  } else if (!ground_) {
-    plan_even(job, kNoCluster);
   } else {
     job.hand.reset();
-    job.baselines.reset();
-    std::vector<JobFacts> all;
-    for (const auto& [name, other] : jobs_) {
-      if (name != job.facts.job) all.push_back(other.facts);
+    job.hand_planner.clear();
+    if (!same) job.fleet_number = 0;
+    if (!ground_) {
+      plan_even(job, kNoCluster);
+    } else {
+      job.planner.clear();
+      job.baselines.reset();
+      job.plan = plan_at_once(*ground_, beside_others(job), loads_of_others(job.facts.job), box_limits_);
+      job.in_haste = true;
     }
-    all.push_back(job.facts);
-    job.plan = plan_at_once(*ground_, all, loads_of_others(job.facts.job), box_limits_);
-    job.in_haste = true;
     dirty_ = true;
   }
   if (job.plan.planned() && !members::fits(job.plan.plan, request))
@@ -233,7 +309,7 @@ Plan Desk::plan(const members::PlanRequest& request, TimeNs now) {
 
 void Desk::count_on_ground(Job& job, TimeNs now) const {
   Rates counted_on;
-  if (job.plan.planned()) {
+  if (has_loads(job)) {
     counted_on = ground_->topology().rates();
     for (Resource r = 0; r < counted_on.size(); ++r)
       if (!(job.plan.made.loads[r] > 0)) counted_on[r] = 0;
@@ -249,7 +325,10 @@ void Desk::begin_epoch(const std::string& name, Job& job, TimeNs now) {
   compare_with_ground(job, now);
   std::string text = "plan (" + std::string(word_of(job.cause)) +
                      (job.cause_text.empty() ? "" : ": " + job.cause_text) + "): ";
-  if (job.plan.planned())
+  if (!job.planner.empty()) text += "by box " + job.planner + " of the fleet, ";
+  if (job.plan.planned() && !has_loads(job))
+    text += "which knows where it is";
+  else if (job.plan.planned())
     text += gbits(job.plan.made.rate) + " from every worker, " + planner::name_of(job.plan.made.form) +
             ", full is " +
             (job.plan.made.binding == planner::kNone ? std::string("nothing")
@@ -281,7 +360,7 @@ void Desk::saw(const std::string& name, const Seen& seen, TimeNs now) {
 
 void Desk::saw_misses(const std::string& name, double share, TimeNs now) {
   const auto at = jobs_.find(name);
-  if (at == jobs_.end() || !at->second.plan.planned() || now < at->second.deaf_until) return;
+  if (at == jobs_.end() || !has_loads(at->second) || now < at->second.deaf_until) return;
   Job& job = at->second;
   job.rules.saw_misses(share);
   if (!(share > limits_.misses)) return;
@@ -316,6 +395,8 @@ void Desk::ask(const std::string& name, Job& job, Cause cause, std::string text)
 }
 
 void Desk::decide(const std::string& name, Job& job, TimeNs now, std::vector<Wish>& out) {
+  const bool fleet = !job.hand_planner.empty();
+  if (fleet) job.rules.saw_candidate(1, 0);  // whatever else the rules hear of meanwhile
   const planner::Decision decision = job.rules.decide(now);
   if (decision.why == Trigger::kNothing) return;
   if (decision.why == Trigger::kGain && !job.hand) return;
@@ -327,12 +408,19 @@ void Desk::decide(const std::string& name, Job& job, TimeNs now, std::vector<Wis
     if (decision.why == Trigger::kDrift) text += " has " + gbits(topology.rates()[decision.resource]);
   }
   if (decision.why == Trigger::kLost || decision.why == Trigger::kGain) {
-    if (decision.why == Trigger::kLost) job.hand.reset();
-    job.next = decision.why == Trigger::kGain && job.in_haste ? Cause::kRefine : cause_of(decision.why);
+    if (decision.why == Trigger::kLost) {
+      job.hand.reset();
+      job.hand_planner.clear();
+    }
+    if (decision.why == Trigger::kGain && fleet)
+      job.next = Cause::kFleet;
+    else
+      job.next = decision.why == Trigger::kGain && job.in_haste ? Cause::kRefine : cause_of(decision.why);
     job.next_text = std::move(text);
     out.push_back({name, 0});
     return;
   }
+  if (by_fleet_) return;  // who plans has the say
   ask(name, job, cause_of(decision.why), std::move(text));
 }
 
@@ -354,7 +442,7 @@ std::vector<Desk::Wish> Desk::wishes(TimeNs now) {
 }
 
 std::optional<Work> Desk::work(TimeNs now) {
-  if (working_ || !ground_ || jobs_.empty()) return std::nullopt;
+  if (working_ || by_fleet_ || !ground_ || jobs_.empty()) return std::nullopt;
   const bool wanted =
       std::ranges::any_of(jobs_, [](const auto& one) { return one.second.wants.has_value(); });
   if (!wanted && (!dirty_ || now < worked_ + kBetweenWork)) return std::nullopt;
@@ -368,7 +456,7 @@ std::optional<Work> Desk::work(TimeNs now) {
 
 void Desk::done(WorkDone result) {
   working_ = false;
-  if (result.work.number <= stale_before_ || !ground_) {
+  if (by_fleet_ || !is_current(result.work)) {
     dirty_ = true;
     return;
   }
@@ -412,7 +500,7 @@ void Desk::done(WorkDone result) {
 void Desk::refused(const std::string& name) {
   const auto at = jobs_.find(name);
   if (at == jobs_.end()) return;
-  at->second.hand.reset();
+  drop_hand(at->second);
   at->second.next.reset();
 }
 

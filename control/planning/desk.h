@@ -32,6 +32,7 @@ struct Work {
   SetRates rates{};
   std::vector<JobFacts> jobs{};
   std::vector<BoxLimit> limits{};
+  bool fleet = false;  // for homes of a fleet, whose planner this box is: not for this desk
 };
 struct WorkDone {
   Work work{};
@@ -51,10 +52,11 @@ enum class Cause : std::uint8_t {
   kRefine,
   kAsked,
   kReturned,
-  kRenewed
+  kRenewed,
+  kFleet
 };
-inline constexpr std::array<std::string_view, 9> kCauses{"first",  "lost",  "drift",    "misses", "gain",
-                                                         "refine", "asked", "returned", "renewed"};
+inline constexpr std::array<std::string_view, 10> kCauses{"first",  "lost",  "drift",    "misses",  "gain",
+                                                          "refine", "asked", "returned", "renewed", "fleet"};
 [[nodiscard]] constexpr std::string_view word_of(Cause cause) noexcept {
   return kCauses[static_cast<std::size_t>(cause)];
 }
@@ -90,6 +92,21 @@ class Desk {
   // An operator asks for another plan, and the next one of this job is that.
   void asked(const std::string& job);
 
+  // A fleet.
+
+  // Somebody plans for all homes: from now on this desk makes plans at once alone.
+  void set_planned_by_fleet(bool planned) noexcept { by_fleet_ = planned; }
+  // What the fleet's planner made of a job of this desk; nothing if the job is not so any more. number: of its plans,
+  // not 0; the same one again is nothing new. The first plan for these facts is taken, later ones if they are worth it.
+  void give(const JobFacts& facts, const Plan& plan, std::uint32_t number, const std::string& planner);
+  // What it takes to plan for these; nothing without a cluster.
+  [[nodiscard]] std::optional<Work> work_for_fleet(std::vector<JobFacts> jobs);
+  // Another one after each change of the cluster or its rates.
+  [[nodiscard]] std::uint64_t ground_number() const noexcept { return stale_before_; }
+  [[nodiscard]] bool is_current(const Work& work) const noexcept {
+    return ground_ && work.number > stale_before_;
+  }
+
   // To be done now, if anything; another one only after done().
   [[nodiscard]] std::optional<Work> work(TimeNs now);
   void done(WorkDone result);
@@ -114,7 +131,8 @@ class Desk {
 
   struct Job {
     JobFacts facts{};
-    RunningPlan plan{};  // in force, or about to be
+    RunningPlan plan{};     // in force, or about to be
+    std::string planner{};  // of the fleet, who made it; empty: this box did
     bool in_haste = false;
     Cause cause = Cause::kFirst;
     std::string cause_text{};  // "lost: the box at 10.0.0.2"
@@ -128,6 +146,8 @@ class Desk {
     planner::ReplanRules rules{};
     Comeback comeback{};
     std::optional<RunningPlan> hand{};  // a better one, for these facts
+    std::string hand_planner{};         // as `planner`
+    std::uint32_t fleet_number = 0;     // of the fleet's plan that came last; 0: none for these facts
     std::optional<Cause> next{};        // of the next plan
     std::string next_text{};
     std::optional<Cause> wants{};  // a plan with full effort is to be made, for this
@@ -140,12 +160,19 @@ class Desk {
   [[nodiscard]] const Ground* ground() const noexcept { return ground_ ? &*ground_ : nullptr; }
   [[nodiscard]] const std::array<std::uint64_t, kCauses.size()>& changes() const noexcept { return changes_; }
   [[nodiscard]] planner::Rates all_loads() const;
+  // What its plan puts on the ground is known: not so of a fleet's plan for who is not in this cluster.
+  [[nodiscard]] bool has_loads(const Job& job) const noexcept {
+    return ground_ && job.plan.planned() && job.plan.made.loads.size() == ground_->topology().resources();
+  }
 
  private:
   static constexpr TimeNs kBetweenWork = kSecond;  // that nobody waits for
   static constexpr TimeNs kDeaf = 60 * kSecond;
 
   void plan_even(Job& job, std::string why);
+  [[nodiscard]] std::vector<JobFacts> beside_others(const Job& job) const;
+  [[nodiscard]] RunningPlan of_fleet(const Job& job, const Plan& plan);
+  static void drop_hand(Job& job);
   void renew_ground();
   [[nodiscard]] planner::Rates loads_of_others(const std::string& job) const;
   void compare_with_ground(Job& job, TimeNs now) const;
@@ -166,6 +193,7 @@ class Desk {
   std::uint64_t numbers_ = 0;
   std::uint64_t stale_before_ = 0;  // work with a lower number was for another cluster
   bool working_ = false;
+  bool by_fleet_ = false;
   bool dirty_ = false;  // something is otherwise than when work was last handed out
   TimeNs worked_ = 0;
 };

@@ -66,7 +66,7 @@ TEST(CtlPages, AJobOfRacksSaysWhatTheParentIsToIt) {
 
 constexpr const char* kFleet =
     R"({"in_fleet":true,"id":"rack1","prefix":"/tally","endpoints":["http://10.0.0.1:2379"],"standing":"member","since_ns_ago":5000000000,
-  "reason":null,"known":true,"planner":"rack2","is_planner":false,"boxes":[
+  "reason":null,"known":true,"planner":"rack2","planner_since_ns_ago":12000000000,"is_planner":false,"boxes":[
   {"id":"rack1","name":"rack1","here":true,"planner":false,"since":1,"age_s":83,"addresses":["10.0.0.11"],"rate":null,"cores":2,
    "free_slots":4096,"free_bytes":66800000},
   {"id":"rack2","name":"rack2","here":false,"planner":true,"since":1,"age_s":260000,"addresses":["10.0.0.12","fd00::12"],"rate":null,
@@ -84,6 +84,7 @@ TEST(CtlPages, AFleetSaysWhoIsThereAndWhoPlans) {
   EXPECT_THAT(page, HasSubstr("resnet  -        3\n"));
   EXPECT_THAT(page, HasSubstr("are ignored: 1\n  /tally/x: it is no key of a fleet\n"));
   EXPECT_THAT(page, Not(HasSubstr("nobody plans")));
+  EXPECT_THAT(page, HasSubstr("box rack2 plans, seen here first 12.0 s ago\n"));
 }
 
 TEST(CtlPages, AFleetSaysSinceWhenEtcdIsGone) {
@@ -91,6 +92,7 @@ TEST(CtlPages, AFleetSaysSinceWhenEtcdIsGone) {
   fleet["standing"] = "away";
   fleet["reason"] = "no connection to http://10.0.0.1:2379";
   fleet["planner"] = nullptr;
+  fleet["planner_since_ns_ago"] = nullptr;
   const std::string page = ctl::page_text(Page::kFleet, fleet);
   EXPECT_THAT(
       page, HasSubstr("box rack1 of fleet /tally: ETCD IS GONE: it answered last 5.0 s ago (no connection to "

@@ -200,6 +200,10 @@ TEST(PlanningPlan, EveryPlanFitsItsJob) {
       EXPECT_GE(rate_in(ground.topology(), plans[j], plans[j].job, plans[j].room),
                 plans[j].made.rate * (1 - 1e-9))
           << seed << ": it is told the rate that its room has";
+      const RunningPlan read = plan_of_another(ground, {&jobs[j], 1}, {}, plans[j].plan);
+      EXPECT_EQ(read.why_not, "") << seed;
+      EXPECT_EQ(read.made.tables, plans[j].made.tables) << seed << ": who is told it knows what it brings";
+      EXPECT_GE(read.made.rate, plans[j].made.rate * (1 - 1e-9)) << seed;
       for (const RouteTable& table : plans[j].plan.tables)
         EXPECT_TRUE(std::ranges::none_of(table, &Route::direct)) << seed;
     }

@@ -1,0 +1,181 @@
+#include "daemon/fleet_plans.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "members/texts.h"
+#include "text/text.h"
+
+namespace tally::daemon {
+namespace {
+
+std::vector<std::string> texts_of(const std::vector<Ipv6>& addresses) {
+  std::vector<std::string> out;
+  for (const Ipv6& address : addresses) out.push_back(members::address_text(address));
+  return out;
+}
+
+fleet::FactsRecord record_of(const planning::JobFacts& facts) {
+  return {.ranks = texts_of(facts.ranks),
+          .servers = texts_of(facts.servers),
+          .boxes = texts_of(facts.boxes),
+          .usable = facts.usable};
+}
+
+// False: one of them is none.
+bool read_addresses(const std::vector<std::string>& texts, std::vector<Ipv6>& out) {
+  for (const std::string& text : texts) {
+    const auto address = text::ip_address(text);
+    if (!address) return false;
+    out.push_back(*address);
+  }
+  return true;
+}
+
+std::optional<planning::JobFacts> facts_of(const std::string& job, const fleet::FactsRecord& record) {
+  planning::JobFacts facts{.job = job, .usable = record.usable};
+  if (!read_addresses(record.ranks, facts.ranks) || !read_addresses(record.servers, facts.servers) ||
+      !read_addresses(record.boxes, facts.boxes))
+    return std::nullopt;
+  return facts;
+}
+
+}  // namespace
+
+FleetPlans::FleetPlans(fleet::Member& member, PlanFace face, LogSink log)
+    : member_(member), face_(std::move(face)), log_(std::move(log)) {}
+
+void FleetPlans::turn(TimeNs now) {
+  look_at_planner(now);
+  if (face_.desk == nullptr) return;
+  face_.desk->set_planned_by_fleet(who_.in_fleet);
+  // What was read before the store was gone is nothing new.
+  if (member_.knows_fleet() && member_.standing().kind == fleet::Standing::Kind::kMember) {
+    tell_facts(now);
+    take_plans();
+  }
+  plan_for_all(now);
+}
+
+void FleetPlans::look_at_planner(TimeNs now) {
+  const fleet::Standing& standing = member_.standing();
+  using Kind = fleet::Standing::Kind;
+  if (standing.kind == Kind::kMember && member_.knows_fleet()) {
+    const auto& seat = member_.view().planner();
+    const std::string planner = seat ? seat->record.box : "";
+    if (planner != who_.planner) who_.since = now;
+    who_.planner = planner;
+    who_.in_fleet = who_.in_fleet || !planner.empty();
+    who_.trouble = who_.in_fleet && planner.empty()
+                       ? "no box of the fleet plans; homes make plans at once, and keep to them"
+                       : "";
+  } else if (who_.in_fleet) {
+    who_.trouble = "this box is not in its fleet (" + std::string(fleet::name_of(standing.kind)) +
+                   (standing.text.empty() ? "" : ": " + standing.text) +
+                   "); homes make plans at once, and keep to them";
+  }
+  who_.here = member_.planner_since(now) != 0;
+}
+
+void FleetPlans::tell_facts(TimeNs now) {
+  const auto& here = face_.desk->jobs();
+  for (const auto& [name, job] : here) {
+    if (!job.running && raw(job.epoch) == 0) continue;
+    if (!member_.is_home_of(name, now)) continue;
+    Told& told = told_[name];
+    if (told.facts != job.facts) told = {job.facts, record_of(job.facts)};
+    const auto done = member_.tell_facts(name, told.record, now);
+    if (!done && done.error().code == ErrorCode::kInvalidArgument) complain_once(name, done.error().text());
+  }
+  std::erase_if(told_, [&](const auto& one) { return !here.contains(one.first); });
+  for (const auto& [name, job] : member_.view().jobs())
+    if (job.facts && !here.contains(name) && member_.is_home_of(name, now))
+      (void)member_.tell_facts(name, std::nullopt, now);  // until it is told
+}
+
+void FleetPlans::take_plans() {
+  for (const auto& [name, told] : told_) {
+    const auto seen = member_.view().jobs().find(name);
+    if (seen == member_.view().jobs().end()) continue;
+    const auto plan = seen->second.plan_for_facts();
+    if (!plan) continue;
+    fleet::FactsRecord mine = told.record;
+    mine.number = seen->second.facts->number;
+    if (mine == *seen->second.facts)
+      face_.desk->give(told.facts, plan->plan, plan->number, who_.planner.empty() ? "?" : who_.planner);
+  }
+}
+
+bool FleetPlans::is_held(const std::string& job, std::uint64_t facts, TimeNs now) const {
+  const auto at = held_.find(job);
+  return at != held_.end() && at->second.facts == facts && at->second.ground == face_.desk->ground_number() &&
+         now < at->second.until;
+}
+
+void FleetPlans::plan_for_all(TimeNs now) {
+  if (auto done = face_.reckoned()) {
+    reckoning_ = false;
+    if (face_.desk->is_current(done->work)) publish(*done, now);
+  }
+  if (reckoning_ || now < next_round_ || member_.planner_since(now) == 0) return;
+  const auto& all = member_.view().jobs();
+  std::erase_if(held_, [&](const auto& one) { return !all.contains(one.first); });
+  if (std::ranges::none_of(all, [&](const auto& one) {
+        return one.second.wants_plan() && !is_held(one.first, one.second.facts->number, now);
+      }))
+    return;
+  next_round_ = now + kBetweenRounds;
+  asked_for_.clear();
+  std::vector<planning::JobFacts> jobs;
+  for (const auto& [name, job] : all) {
+    if (!job.record || !job.facts) continue;
+    auto facts = facts_of(name, *job.facts);
+    if (!facts) {
+      complain_once(name, "its facts in the fleet have an address that is none");
+      held_[name] = {job.facts->number, face_.desk->ground_number(), now + kNoPlan};
+      continue;
+    }
+    asked_for_[name] = job.facts->number;
+    jobs.push_back(std::move(*facts));
+  }
+  auto work = jobs.empty() ? std::nullopt : face_.desk->work_for_fleet(std::move(jobs));
+  if (!work) return;
+  reckoning_ = true;
+  face_.reckon(std::move(*work));
+}
+
+void FleetPlans::publish(const planning::WorkDone& done, TimeNs now) {
+  const std::uint64_t ground = face_.desk->ground_number();
+  for (std::size_t j = 0; j < done.plans.size(); ++j) {
+    const std::string& name = done.work.jobs[j].job;
+    const auto at = member_.view().jobs().find(name);
+    const std::uint64_t facts = asked_for_[name];
+    if (at == member_.view().jobs().end() || !at->second.wants_plan() || at->second.facts->number != facts ||
+        is_held(name, facts, now))
+      continue;
+    const planning::RunningPlan& plan = done.plans[j];
+    if (!plan.planned()) {
+      complain_once(name, "this box cannot plan it for the fleet: " + plan.why_not);
+      held_[name] = {facts, ground, now + kNoPlan};
+      continue;
+    }
+    const auto newest = at->second.newest_plan();
+    const auto told = member_.publish(
+        {.job = name, .facts = facts, .number = newest ? newest->number + 1 : 1, .plan = plan.plan}, now);
+    if (told) {
+      complaint_.erase(name);
+      held_[name] = {facts, ground, now + kOnItsWay};
+    } else if (told.error().code == ErrorCode::kInvalidArgument) {
+      complain_once(name, told.error().text());
+      held_[name] = {facts, ground, now + kNoPlan};
+    }
+  }
+}
+
+void FleetPlans::complain_once(const std::string& job, const std::string& text) {
+  if (std::exchange(complaint_[job], text) == text) return;
+  log_(LogLevel::kWarning, "job '" + job + "': " + text, {.job = job});
+}
+
+}  // namespace tally::daemon
