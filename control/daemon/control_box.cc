@@ -22,6 +22,16 @@ std::uint64_t cycles_now() noexcept { return __builtin_ia32_rdtsc(); }
 // Milliseconds of the calendar: nobody makes a change in each, so a later life does not say one of this again.
 std::uint64_t first_revision() noexcept { return unix_now() / kMillisecond; }
 
+// The configuration, and the cluster that it names; mistakes of either.
+config::ConfigResult load_all(const std::string& path, std::shared_ptr<const cluster::Cluster>& cluster) {
+  config::ConfigResult read = config::load_config(path);
+  if (!read) return read;
+  auto found = read_cluster(read->config.planner);
+  if (!found) return tl::unexpected<config::Diagnostics>(std::move(found.error()));
+  cluster = std::move(*found);
+  return read;
+}
+
 }  // namespace
 
 ControlBox::ControlBox(Parts parts)
@@ -108,15 +118,8 @@ api::ReloadReport ControlBox::reload() {
     return {.failed = {"nothing was read: a change of the jobs is being written to the disk"}};
   MemberLoop& members = parts_.loop.members();
   members.look_at_all(parts_.now());  // of sessions that go, the last status is what is printed
-  config::ConfigResult read = config::load_config(parts_.path);
   std::shared_ptr<const cluster::Cluster> cluster;
-  if (read && parts_.planner != nullptr) {
-    auto found = read_cluster(read->config.planner);
-    if (found)
-      cluster = std::move(*found);
-    else
-      read = tl::unexpected<config::Diagnostics>(std::move(found.error()));
-  }
+  const config::ConfigResult read = load_all(parts_.path, cluster);
   api::ReloadReport report = parts_.reload.take(read, members.engine(), parts_.now());
   if (!report.refused && parts_.planner != nullptr)
     parts_.planner->set_cluster(parts_.reload.config().planner, std::move(cluster), parts_.now());
@@ -136,7 +139,8 @@ void ControlBox::reload_soon() {
 }
 
 api::DiffReport ControlBox::diff() {
-  auto read = config::load_config(parts_.path);
+  std::shared_ptr<const cluster::Cluster> cluster;
+  auto read = load_all(parts_.path, cluster);
   if (!read) return {.diagnostics = std::move(read.error())};
   return {std::move(read->warnings), config::differences(parts_.reload.plan(read->config))};
 }
@@ -148,7 +152,8 @@ api::ReloadReport ControlBox::restart() {
   if (::access(parts_.program.c_str(), X_OK) != 0)
     return {.failed = {"there is no program to begin anew with: " + parts_.program + ": " +
                        std::generic_category().message(errno)}};
-  auto read = config::load_config(parts_.path);
+  std::shared_ptr<const cluster::Cluster> cluster;
+  auto read = load_all(parts_.path, cluster);
   if (!read) return {.refused = true, .diagnostics = std::move(read.error())};
   api::ReloadReport report{.diagnostics = std::move(read->warnings)};
   const auto sessions = config::jobs_of<config::SessionConfig>(parts_.reload.config());

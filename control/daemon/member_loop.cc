@@ -121,8 +121,12 @@ void MemberLoop::take_event(const pipeline::Event& event, TimeNs now) {
   }
   const auto left_out = poisoned_.take(now);
   if (!left_out) return;
+  const auto at = watch_.jobs().find(event.job);
+  const std::string sender = at == watch_.jobs().end()
+                                 ? members::rank_text(event.rank)
+                                 : members::rank_text(event.rank, members::names_of(at->second));
   log_(LogLevel::kWarning,
-       watch_.job_name(event.job) + ": rank " + std::to_string(raw(event.rank)) +
+       watch_.job_name(event.job) + ": " + sender +
            " sends values that do not match their own sums; they are dropped. Look at that "
            "machine's memory and NIC" +
            left_out_text(*left_out));

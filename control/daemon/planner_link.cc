@@ -8,6 +8,7 @@
 
 #include "cluster/cluster_file.h"
 #include "daemon/plan_status.h"
+#include "planner/linear_program.h"
 #include "tally/background_thread.h"
 
 namespace tally::daemon {
@@ -50,11 +51,12 @@ PlannerLink::~PlannerLink() {
     over_ = true;
   }
   wake_.notify_one();
-  thread_.join();
+  thread_.join();  // a program that is being solved ends now, too
 }
 
 void PlannerLink::reckon() {
   (void)setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNice);
+  const planner::StopWhen stop(over_);
   std::unique_lock lock(mutex_);
   for (;;) {
     wake_.wait(lock, [this] { return over_ || !work_.empty(); });
@@ -114,19 +116,20 @@ void PlannerLink::look_at_jobs(TimeNs now) {
   for (const std::string& name : left) desk_.gone(name);
 }
 
-// Entries that were taken stand for as many contributions as there are workers: what went elsewhere is rather too much
-// in the share than too little.
+// Entries that were taken stand for as many contributions as there are workers: where racks have boxes of their own, for
+// fewer, and then the share is too small by as much.
 void PlannerLink::look_at_misses(TimeNs now) {
   for (const auto& [id, status] : members_.watch().jobs()) {
-    if (!desk_.jobs().contains(status.name)) continue;
+    if (!status.boxes || !desk_.jobs().contains(status.name)) continue;
     Taken all;
     for (std::size_t core = 0; core < plane_.cores(); ++core) {
       const pipeline::SlotCounters& slots = plane_.state(core, id).slots;
       all.claims += slots.claims.get();
       all.denied += slots.denied.get();
     }
-    const Taken before = std::exchange(taken_[status.name], all);
-    if (all.denied < before.denied || all.claims < before.claims) continue;  // of another life
+    const auto [at, first] = taken_.try_emplace(status.name, all);
+    const Taken before = std::exchange(at->second, all);
+    if (first || all.denied < before.denied || all.claims < before.claims) continue;  // of another life
     const auto denied = static_cast<double>(all.denied - before.denied);
     const double found = static_cast<double>(all.claims - before.claims) * status.world;
     desk_.saw_misses(status.name, denied > 0 ? denied / (denied + found) : 0, now);

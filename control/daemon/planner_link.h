@@ -2,6 +2,7 @@
 // The desk of plans (planning/desk.h) on the daemon's clock: what it is told of jobs, the thread that reckons for it,
 // and the file of the cluster. Owner: the control thread.
 
+#include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -93,7 +94,7 @@ class PlannerLink {
   std::condition_variable wake_{};
   std::vector<planning::Work> work_{};  // one of the desk and one of the fleet at most
   std::vector<planning::WorkDone> done_{};
-  bool over_ = false;
+  std::atomic<bool> over_ = false;
   std::thread thread_;  // the last: it begins at once
 };
 

@@ -210,6 +210,7 @@ void JobWatch::gone(JobId id) {
   const auto known = jobs_.find(id);
   if (known == jobs_.end()) return;
   members::JobStatus& status = known->second;
+  status.boxes.reset();  // another job may have its name by now, and boxes of its own
   if (!status.group_of.empty() &&
       status.generation == Generation{}) {  // there may be many, one after the other
     say(LogLevel::kInfo, status, "job.removed", "forgotten: nobody was in it");

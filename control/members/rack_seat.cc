@@ -76,8 +76,7 @@ std::optional<MembershipDrop> RackSeat::receive(const Datagram& datagram, const 
   if (h.type == PacketType::kJoined) return on_joined(datagram, source, now, news);
   if (h.type == PacketType::kChallenge) {
     if (state_ != State::kAsking || knock_.on_challenge(datagram, now)) return MembershipDrop::kOldAttempt;
-    place_ = source;
-    unanswered_ = 0;
+    place_ = source;  // anybody may say it; who says no more than that is forgotten after kUnanswered
     return std::nullopt;
   }
   if (!current(h)) return on_farewell(datagram);
@@ -88,6 +87,7 @@ std::optional<MembershipDrop> RackSeat::receive(const Datagram& datagram, const 
     news.kind = ParentNews::Kind::kAborted;
     news.text = text::cleaned(auth::body_of(datagram.payload).subspan(sizeof(CountedPayload)));
     term_.reset();
+    doubts_ = false;
     farewell_.reset();
     knock_.stop();
     state_ = State::kIdle;
@@ -120,7 +120,10 @@ std::optional<MembershipDrop> RackSeat::on_reject(const Datagram& datagram, Time
     return MembershipDrop::kType;
   }
   heard_ = now;
-  if (state_ == State::kAsking && !used_) return std::nullopt;  // the answer to its JOIN is another epoch
+  if (state_ == State::kAsking && !used_) {  // the answer to its JOIN is another epoch
+    doubts_ = false;
+    return std::nullopt;
+  }
   news.kind = ParentNews::Kind::kCalled;
   used_ = true;  // whoever was to be told of it
   recall();
@@ -135,18 +138,19 @@ std::optional<MembershipDrop> RackSeat::on_joined(const Datagram& datagram, cons
   const bool proven = auth::verify(speaker_.job_key(), datagram.header, datagram.payload);
   const bool refused = joined.fixed.status == JoinStatus::kRefused;
   if (!proven && !refused) return MembershipDrop::kTag;
-  unanswered_ = 0;
   if (proven) {
+    unanswered_ = 0;
     place_ = source;
     heard_ = now;
   }
   if (refused) {
     // Anybody can say it: it is believed where nothing is to be lost.
     told_ = text::cleaned(joined.text);
-    if (!proven && claim_.last != GenerationRecord{}) return std::nullopt;
+    if (!proven && (used_ || claim_.last != GenerationRecord{})) return std::nullopt;
     news.kind = ParentNews::Kind::kRefused;
     news.text = told_;
     term_.reset();
+    doubts_ = false;
     knock_.stop();
     state_ = State::kIdle;
     return std::nullopt;
@@ -217,6 +221,7 @@ std::optional<MembershipDrop> RackSeat::on_running(const Datagram& datagram, con
   counters_.answered();
   term_ = t;
   state_ = State::kMember;
+  doubts_ = false;
   missing_ = 0;
   told_.clear();
   knock_.stop();
@@ -233,7 +238,7 @@ void RackSeat::ask(const RackClaim& claim, TimeNs now) {
   }
   claim_ = claim;
   if (goes_on) return;
-  used_ = false;
+  used_ = doubts_ = false;
   confirmed_ = false;
   heard_ = now;
   missing_ = 0;
@@ -249,7 +254,7 @@ void RackSeat::depart(PacketType how, std::string_view text) {
     farewell_->repeat.start(0);
   }
   term_.reset();
-  confirmed_ = used_ = false;
+  confirmed_ = used_ = doubts_ = false;
   knock_.stop();
   state_ = State::kIdle;
 }
@@ -282,6 +287,7 @@ std::optional<ToParent> RackSeat::say(Chunk next, TimeNs now) {
   if (doubtful_at() <= now) {  // its workers go on meanwhile
     claim_.next = next;
     state_ = State::kAsking;
+    doubts_ = true;
     knock_.start(now);
   }
   if (state_ == State::kAsking && knock_.due() <= now) return join(now);
@@ -295,7 +301,7 @@ ToParent RackSeat::join(TimeNs now) {
   if (++unanswered_ > kUnanswered) place_.reset();
   const engine::Knock::Words words = knock_.next(speaker_, now);
   // Newer than all that a box in its place said before; and if its clock was set back, it is so in time.
-  const auto by_calendar = static_cast<std::uint32_t>((calendar_ + now) / kMillisecond);
+  const auto by_calendar = static_cast<std::uint32_t>((calendar_ + now) / kAttemptUnit);
   ++attempt_;
   if (first_ || static_cast<std::int32_t>(by_calendar - attempt_) > 0) attempt_ = by_calendar;
   first_ = false;
@@ -304,8 +310,9 @@ ToParent RackSeat::join(TimeNs now) {
   join.instance = Be{claim_.instance};
   join.nonce = Be{words.nonce};
   join.attempt = Be{attempt_};
-  // While its workers are in an epoch they would bring that one's generation.
-  join.last = used_ ? term_->record : claim_.last;
+  // While its workers are in an epoch they would bring that one's generation; or are about to be told it.
+  const bool within = used_ || doubts_;
+  join.last = within ? term_->record : claim_.last;
   if (join.last != GenerationRecord{}) {
     join.lowest = claim_.last != GenerationRecord{} ? Be{raw(claim_.lowest)} : join.last.first_chunk;
     join.next = Be{raw(claim_.next)};
@@ -320,7 +327,7 @@ ToParent RackSeat::join(TimeNs now) {
   std::ranges::copy(std::as_bytes(std::span(name_)), std::back_inserter(body));
   Header header;
   header.type = PacketType::kJoin;
-  if (used_) header.epoch = Be{raw(term_->epoch)};  // what its workers are in, and its entries are of
+  if (within) header.epoch = Be{raw(term_->epoch)};  // what its workers are in, and its entries are of
   return addressed(header, std::move(body), speaker_.job_key());
 }
 

@@ -135,6 +135,8 @@ class RackSeat {
 
  private:
   static constexpr std::uint32_t kFarewells = 5;
+  // Of the calendar: rarer than JOINs of a box that waits, and half of their range is four years.
+  static constexpr TimeNs kAttemptUnit = 64 * kMillisecond;
   static constexpr std::uint32_t kUnanswered = 3;       // JOINs, after which it is looked for everywhere
   static constexpr TimeNs kBeforeFirst = 10 * kSecond;  // silence, before a lease is known
 
@@ -167,13 +169,14 @@ class RackSeat {
   engine::Counters counters_;
   std::uint64_t calendar_;
   bool first_ = true;          // no JOIN was said yet
-  std::uint32_t attempt_ = 0;  // never behind the milliseconds of the calendar
+  std::uint32_t attempt_ = 0;  // never behind the calendar
   engine::Knock knock_;
   State state_ = State::kIdle;
   RackClaim claim_{};
   std::optional<ParentTerm> term_{};
   bool confirmed_ = false;
   bool used_ = false;
+  bool doubts_ = false;    // it asks for the epoch that it has, and goes on meanwhile
   Generation forsaken_{};  // that workers of this instance gave up
   std::uint64_t missing_ = 0;
   std::string told_{};

@@ -1,5 +1,6 @@
 #include "planner/linear_program.h"
 
+#include <ClpEventHandler.hpp>
 #include <ClpSimplex.hpp>
 #include <CoinError.hpp>
 #include <algorithm>
@@ -11,6 +12,31 @@
 #include "tally/mix64.h"
 
 namespace tally::planner {
+namespace {
+
+thread_local const std::atomic<bool>* stop_when = nullptr;
+
+// Clp asks it after each iteration.
+class StopHandler final : public ClpEventHandler {
+ public:
+  int event(Event /*what*/) override { return is_stopped() ? 0 : -1; }
+  [[nodiscard]] ClpEventHandler* clone() const override { return new StopHandler(*this); }
+};
+
+void let_stop(ClpSimplex& clp) {
+  const StopHandler handler;
+  clp.passInEventHandler(&handler);  // a copy
+}
+
+tl::unexpected<Error> stopped() {
+  return fail(ErrorCode::kInvalidArgument, "nobody waits for the linear program any more");
+}
+
+}  // namespace
+
+StopWhen::StopWhen(const std::atomic<bool>& over) noexcept { stop_when = &over; }
+StopWhen::~StopWhen() { stop_when = nullptr; }
+bool is_stopped() noexcept { return stop_when != nullptr && stop_when->load(std::memory_order_relaxed); }
 
 LinearProgram::Column LinearProgram::add_column(double objective) {
   objective_.push_back(objective);
@@ -112,8 +138,10 @@ Result<LinearProgram::Solution> LinearProgram::solve() const {
   }
 
   try {
+    if (is_stopped()) return stopped();
     ClpSimplex model;
     model.setLogLevel(0);
+    let_stop(model);
     model.loadProblem(static_cast<int>(columns()), static_cast<int>(rows.size()), starts.data(),
                       indices.data(), elements.data(), nullptr, nullptr, objective_.data(), lower.data(),
                       upper.data());
@@ -157,6 +185,7 @@ struct GrowingProgram::Model {
 GrowingProgram::GrowingProgram(const std::vector<double>& uppers) : model_(std::make_unique<Model>()) {
   ClpSimplex& clp = model_->clp;
   clp.setLogLevel(0);
+  let_stop(clp);
   clp.resize(static_cast<int>(uppers.size()), 0);
   for (std::size_t r = 0; r < uppers.size(); ++r)
     clp.setRowBounds(static_cast<int>(r), -COIN_DBL_MAX, std::min(uppers[r], COIN_DBL_MAX));
@@ -181,6 +210,7 @@ void GrowingProgram::close(Column column) {
 }
 
 Result<GrowingProgram::Solution> GrowingProgram::solve() {
+  if (is_stopped()) return stopped();
   try {
     model_->hand_over();
     ClpSimplex& clp = model_->clp;

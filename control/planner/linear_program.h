@@ -3,6 +3,7 @@
 //   maximise the sum of objective x column, where every column >= 0 and every row is "<= upper" or "== value".
 // With all uppers >= 0 and all values 0, as plans have it, nothing at all is a solution, so one always exists.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -11,6 +12,17 @@
 #include "tally/error.h"
 
 namespace tally::planner {
+
+// While it lives the programs of its thread fail soon after `over` is true, for nobody waits for what they find. One at a
+// time in a thread; over: outlives it.
+class StopWhen {
+ public:
+  explicit StopWhen(const std::atomic<bool>& over) noexcept;
+  ~StopWhen();
+  StopWhen(const StopWhen&) = delete;
+  StopWhen& operator=(const StopWhen&) = delete;
+};
+[[nodiscard]] bool is_stopped() noexcept;
 
 class LinearProgram {
  public:

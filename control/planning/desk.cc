@@ -149,6 +149,7 @@ void Desk::renew_ground() {
   ground_.reset();
   if (cluster_) ground_.emplace(cluster_, rates_);
   stale_before_ = ++numbers_;
+  dirty_ = true;  // what no plan uses may be worth it now
   for (auto& [name, job] : jobs_) drop_hand(job);
 }
 
@@ -260,6 +261,21 @@ std::optional<Work> Desk::work_for_fleet(std::vector<JobFacts> jobs) {
               .fleet = true};
 }
 
+// Jobs that are called back together ask one behind the other, and members wait for the thread that answers: from
+// kMostInHaste of reckoning on, boxes are alike until the next round.
+void Desk::plan_in_haste(Job& job, TimeNs now) {
+  haste_until_ = std::max(haste_until_, now);
+  if (haste_until_ - now > kMostInHaste) {
+    plan_even(job, "many jobs asked for plans together; its own comes next");
+  } else {
+    const std::vector<JobFacts> all = beside_others(job);
+    job.plan = plan_at_once(*ground_, all, loads_of_others(job.facts.job), box_limits_);
+    const auto racks = static_cast<TimeNs>(std::max<std::size_t>(job.plan.made.tables.racks.size(), 1));
+    haste_until_ += kHaste * racks * static_cast<TimeNs>(job.facts.boxes.size() * all.size());
+  }
+  job.in_haste = true;
+}
+
 Plan Desk::plan(const members::PlanRequest& request, TimeNs now) {
   JobFacts facts = facts_of(request);
   const auto [at, fresh] = jobs_.try_emplace(facts.job);
@@ -297,8 +313,7 @@ Plan Desk::plan(const members::PlanRequest& request, TimeNs now) {
     } else {
       job.planner.clear();
       job.baselines.reset();
-      job.plan = plan_at_once(*ground_, beside_others(job), loads_of_others(job.facts.job), box_limits_);
-      job.in_haste = true;
+      plan_in_haste(job, now);
     }
     dirty_ = true;
   }
@@ -345,7 +360,7 @@ void Desk::begin_epoch(const std::string& name, Job& job, TimeNs now) {
 void Desk::saw(const std::string& name, const Seen& seen, TimeNs now) {
   const auto at = jobs_.find(name);
   if (at == jobs_.end()) return;
-  if (seen.over) return void(jobs_.erase(at));
+  if (seen.over) return gone(name);
   Job& job = at->second;
   job.left_out = seen.left_out;
   if (seen.running && seen.epoch != job.epoch) {
@@ -371,6 +386,7 @@ void Desk::saw_misses(const std::string& name, double share, TimeNs now) {
     const double most = job.plan.made.loads[ground_->topology().box(use.box)] * (1 - share);
     std::erase_if(box_limits_, [&](const BoxLimit& one) { return one.job == name && one.box == *address; });
     if (most > 0) box_limits_.push_back({name, *address, most});
+    job.limited_until = now + kLimited;
   }
 }
 
@@ -383,7 +399,17 @@ void Desk::box_seen(const Ipv6& address, TimeNs now) {
 }
 
 void Desk::asked(const std::string& job) {
+  unlimit(job);
   if (const auto at = jobs_.find(job); at != jobs_.end()) at->second.next = Cause::kAsked;
+}
+
+void Desk::gone(const std::string& job) {
+  unlimit(job);
+  jobs_.erase(job);
+}
+
+void Desk::unlimit(const std::string& job) {
+  std::erase_if(box_limits_, [&](const BoxLimit& one) { return one.job == job; });
 }
 
 void Desk::ask(const std::string& name, Job& job, Cause cause, std::string text) {
@@ -428,6 +454,11 @@ std::vector<Desk::Wish> Desk::wishes(TimeNs now) {
   std::vector<Wish> out;
   for (auto& [name, job] : jobs_) {
     if (!job.running) continue;
+    if (job.limited_until && *job.limited_until <= now) {
+      job.limited_until.reset();
+      unlimit(name);
+      dirty_ = true;
+    }
     if (const std::uint64_t due = job.comeback.look(now, job.left_out); due != 0) {
       job.next = Cause::kReturned;
       notes_.push_back({name, boxes_text(job.facts, due) + " is tried again"});

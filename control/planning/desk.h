@@ -84,7 +84,7 @@ class Desk {
     std::uint64_t left_out = 0;  // of its boxes
   };
   void saw(const std::string& job, const Seen& seen, TimeNs now);
-  void gone(const std::string& job) { jobs_.erase(job); }
+  void gone(const std::string& job);
   // Of the contributions that this box took since the last call, those that found no slot.
   void saw_misses(const std::string& job, double share, TimeNs now);
   // There is news of a box, be it that its record is in the fleet again: if jobs have lost it they try it at once.
@@ -152,9 +152,10 @@ class Desk {
     std::string next_text{};
     std::optional<Cause> wants{};  // a plan with full effort is to be made, for this
     bool running = false;
-    std::optional<TimeNs> paused{};     // since
-    TimeNs deaf_until = 0;              // misses for which there was no better plan
-    std::optional<TimeNs> triggered{};  // when a rule asked for the plan that is to come
+    std::optional<TimeNs> paused{};         // since
+    TimeNs deaf_until = 0;                  // misses for which there was no better plan
+    std::optional<TimeNs> limited_until{};  // what its misses have taken from this box's part
+    std::optional<TimeNs> triggered{};      // when a rule asked for the plan that is to come
   };
   [[nodiscard]] const std::map<std::string, Job>& jobs() const noexcept { return jobs_; }
   [[nodiscard]] const Ground* ground() const noexcept { return ground_ ? &*ground_ : nullptr; }
@@ -168,8 +169,14 @@ class Desk {
  private:
   static constexpr TimeNs kBetweenWork = kSecond;  // that nobody waits for
   static constexpr TimeNs kDeaf = 60 * kSecond;
+  static constexpr TimeNs kLimited = 10 * kDeaf;
+  // Of reckoning at once, for each rack, box and job (docs/planner.md), and at most at one time.
+  static constexpr TimeNs kHaste = kMicrosecond;
+  static constexpr TimeNs kMostInHaste = 50 * kMillisecond;
 
   void plan_even(Job& job, std::string why);
+  void plan_in_haste(Job& job, TimeNs now);
+  void unlimit(const std::string& job);
   [[nodiscard]] std::vector<JobFacts> beside_others(const Job& job) const;
   [[nodiscard]] RunningPlan of_fleet(const Job& job, const Plan& plan);
   static void drop_hand(Job& job);
@@ -196,6 +203,7 @@ class Desk {
   bool by_fleet_ = false;
   bool dirty_ = false;  // something is otherwise than when work was last handed out
   TimeNs worked_ = 0;
+  TimeNs haste_until_ = 0;  // plans at once will have taken until then
 };
 
 }  // namespace tally::planning

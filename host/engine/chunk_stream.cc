@@ -353,6 +353,9 @@ ChunkStream::Peer ChunkStream::peer_to_query(const Flight& flight) const noexcep
   const std::uint32_t here = membership_.ranks() - 1;
   if (step < here) return {bit_of(peer_here(step)), {}};
   step -= here;
+  // Each worker of the rack begins elsewhere: what one of them finds comes to all.
+  const std::uint32_t elsewhere = others - here;
+  step = (step + raw(self_) * (elsewhere / membership_.ranks())) % elsewhere;
   std::uint32_t rack = (place.rack + 1U) % place.racks;
   for (; step >= place.workers[rack]; rack = (rack + 1) % place.racks) step -= place.workers[rack];
   return {std::uint64_t{1} << rack, step};

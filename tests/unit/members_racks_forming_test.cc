@@ -126,9 +126,9 @@ TEST_F(MembersRacksForming, ItsJoinIsOfAllItsWorkers) {
   EXPECT_EQ(p.last, GenerationRecord{});
   const std::array<std::uint64_t, 3> instances{all[2].instance, all[3].instance, all[4].instance};
   EXPECT_EQ(p.instance.host(), auth::rack_instance(all[0].job_key(), instances));
-  // Milliseconds and nanoseconds of the calendar.
+  // The calendar in units of 64 ms, and in nanoseconds.
   const std::uint64_t calendar = racks[1].options.calendar + now();
-  EXPECT_EQ(p.attempt.host(), static_cast<std::uint32_t>(calendar / kMillisecond) + went_up.size() - 1);
+  EXPECT_EQ(p.attempt.host(), static_cast<std::uint32_t>(calendar / (64 * kMillisecond)) + went_up.size() - 1);
   EXPECT_EQ(status_of_parent().missing, 1U);
   EXPECT_EQ(status(1).racks->state, members::ParentState::kJoining);
   EXPECT_EQ(status(1).racks->missing_racks, 1U);
