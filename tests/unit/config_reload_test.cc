@@ -90,8 +90,8 @@ TEST_F(ConfigReload, EveryKeyAppliesWhenItsColumnSays) {
   for (const config::ReferenceRow& row : config::reference_rows()) {
     const bool job = row.path.starts_with("jobs[]");
     if (!job) {
-      const bool at_once = row.path == "log.level" || row.path == "planner.cluster" ||
-                           row.path.starts_with("ports[].impair.");
+      const bool at_once =
+          row.path == "log.level" || row.path == "planner.cluster" || row.path.starts_with("ports[].impair.");
       EXPECT_EQ(row.applies == config::Applies::kAtOnce, at_once) << row.path;
       continue;
     }
