@@ -57,8 +57,11 @@ std::string labelled(const std::string& label, const std::string& words) {
   constexpr std::size_t kIndent = 11;
   std::string out;
   for (const std::string& line : text::wrapped(words, kWidest - kIndent)) {
-    const std::string start = out.empty() ? "  " + label : "";
-    out += start + std::string(kIndent - start.size(), ' ') + line + "\n";
+    std::string start = out.empty() ? "  " + label : "";
+    start.resize(kIndent, ' ');
+    out += start;
+    out += line;
+    out += '\n';
   }
   return out;
 }

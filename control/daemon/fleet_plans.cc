@@ -12,6 +12,7 @@ namespace {
 
 std::vector<std::string> texts_of(const std::vector<Ipv6>& addresses) {
   std::vector<std::string> out;
+  out.reserve(addresses.size());
   for (const Ipv6& address : addresses) out.push_back(members::address_text(address));
   return out;
 }
