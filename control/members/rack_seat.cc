@@ -87,7 +87,6 @@ std::optional<MembershipDrop> RackSeat::receive(const Datagram& datagram, const 
     news.kind = ParentNews::Kind::kAborted;
     news.text = text::cleaned(auth::body_of(datagram.payload).subspan(sizeof(CountedPayload)));
     term_.reset();
-    doubts_ = false;
     farewell_.reset();
     knock_.stop();
     state_ = State::kIdle;
@@ -120,10 +119,7 @@ std::optional<MembershipDrop> RackSeat::on_reject(const Datagram& datagram, Time
     return MembershipDrop::kType;
   }
   heard_ = now;
-  if (state_ == State::kAsking && !used_) {  // the answer to its JOIN is another epoch
-    doubts_ = false;
-    return std::nullopt;
-  }
+  if (state_ == State::kAsking && !used_) return std::nullopt;  // the answer to its JOIN is another epoch
   news.kind = ParentNews::Kind::kCalled;
   used_ = true;  // whoever was to be told of it
   recall();
@@ -150,7 +146,6 @@ std::optional<MembershipDrop> RackSeat::on_joined(const Datagram& datagram, cons
     news.kind = ParentNews::Kind::kRefused;
     news.text = told_;
     term_.reset();
-    doubts_ = false;
     knock_.stop();
     state_ = State::kIdle;
     return std::nullopt;
@@ -221,7 +216,6 @@ std::optional<MembershipDrop> RackSeat::on_running(const Datagram& datagram, con
   counters_.answered();
   term_ = t;
   state_ = State::kMember;
-  doubts_ = false;
   missing_ = 0;
   told_.clear();
   knock_.stop();
@@ -238,7 +232,7 @@ void RackSeat::ask(const RackClaim& claim, TimeNs now) {
   }
   claim_ = claim;
   if (goes_on) return;
-  used_ = doubts_ = false;
+  used_ = false;
   confirmed_ = false;
   heard_ = now;
   missing_ = 0;
@@ -254,7 +248,7 @@ void RackSeat::depart(PacketType how, std::string_view text) {
     farewell_->repeat.start(0);
   }
   term_.reset();
-  confirmed_ = used_ = doubts_ = false;
+  confirmed_ = used_ = false;
   knock_.stop();
   state_ = State::kIdle;
 }
@@ -287,7 +281,6 @@ std::optional<ToParent> RackSeat::say(Chunk next, TimeNs now) {
   if (doubtful_at() <= now) {  // its workers go on meanwhile
     claim_.next = next;
     state_ = State::kAsking;
-    doubts_ = true;
     knock_.start(now);
   }
   if (state_ == State::kAsking && knock_.due() <= now) return join(now);
@@ -310,9 +303,8 @@ ToParent RackSeat::join(TimeNs now) {
   join.instance = Be{claim_.instance};
   join.nonce = Be{words.nonce};
   join.attempt = Be{attempt_};
-  // While its workers are in an epoch they would bring that one's generation; or are about to be told it.
-  const bool within = used_ || doubts_;
-  join.last = within ? term_->record : claim_.last;
+  // While its workers are in an epoch they would bring that one's generation.
+  join.last = used_ ? term_->record : claim_.last;
   if (join.last != GenerationRecord{}) {
     join.lowest = claim_.last != GenerationRecord{} ? Be{raw(claim_.lowest)} : join.last.first_chunk;
     join.next = Be{raw(claim_.next)};
@@ -327,7 +319,7 @@ ToParent RackSeat::join(TimeNs now) {
   std::ranges::copy(std::as_bytes(std::span(name_)), std::back_inserter(body));
   Header header;
   header.type = PacketType::kJoin;
-  if (within) header.epoch = Be{raw(term_->epoch)};  // what its workers are in, and its entries are of
+  if (used_) header.epoch = Be{raw(term_->epoch)};  // what its workers are in, and its entries are of
   return addressed(header, std::move(body), speaker_.job_key());
 }
 

@@ -176,7 +176,6 @@ class RackSeat {
   std::optional<ParentTerm> term_{};
   bool confirmed_ = false;
   bool used_ = false;
-  bool doubts_ = false;    // it asks for the epoch that it has, and goes on meanwhile
   Generation forsaken_{};  // that workers of this instance gave up
   std::uint64_t missing_ = 0;
   std::string told_{};

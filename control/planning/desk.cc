@@ -129,7 +129,7 @@ void Desk::set_cluster(std::shared_ptr<const cluster::Cluster> cluster, TimeNs n
   rates_.clear();
   box_limits_.clear();
   const bool alike = before && cluster_ && same_shape(*before, *cluster_);
-  renew_ground();
+  renew_ground(now);
   for (auto& [name, job] : jobs_) {
     if (!job.planner.empty()) {
       job.plan = of_fleet(job, Plan(job.plan.plan));
@@ -145,11 +145,13 @@ void Desk::set_cluster(std::shared_ptr<const cluster::Cluster> cluster, TimeNs n
   }
 }
 
-void Desk::renew_ground() {
+void Desk::renew_ground(TimeNs now) {
   ground_.reset();
   if (cluster_) ground_.emplace(cluster_, rates_);
   stale_before_ = ++numbers_;
-  dirty_ = true;  // what no plan uses may be worth it now
+  // What no plan uses may be worth it now. If it stays so: what plans do use has its rules.
+  dirty_ = true;
+  worked_ = now + kSecond / 2;
   for (auto& [name, job] : jobs_) drop_hand(job);
 }
 
@@ -173,7 +175,7 @@ Result<void> Desk::set_rate(const std::string& resource, std::optional<double> r
     rates_[resource] = *rate;
   else
     rates_.erase(resource);
-  renew_ground();
+  renew_ground(now);
   for (auto& [name, job] : jobs_) compare_with_ground(job, now);
   return {};
 }

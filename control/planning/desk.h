@@ -180,7 +180,7 @@ class Desk {
   [[nodiscard]] std::vector<JobFacts> beside_others(const Job& job) const;
   [[nodiscard]] RunningPlan of_fleet(const Job& job, const Plan& plan);
   static void drop_hand(Job& job);
-  void renew_ground();
+  void renew_ground(TimeNs now);
   [[nodiscard]] planner::Rates loads_of_others(const std::string& job) const;
   void compare_with_ground(Job& job, TimeNs now) const;
   void count_on_ground(Job& job, TimeNs now) const;

@@ -215,7 +215,7 @@ TEST_F(OfRacks, AsksTheMostAdvancedRackThenItsOwnThenAll) {
   }
   using Asked = std::array<std::uint32_t, 3>;
   EXPECT_THAT(asked, ElementsAre(Asked{1, 0b100, kMostAdvanced}, Asked{0, 0b100, 0}, Asked{0, 0b001, 0},
-                                 Asked{1, 0b100, 0}, Asked{1, 0b001, 0}, Asked{1, 0b001, 1},
+                                 Asked{1, 0b001, 0}, Asked{1, 0b001, 1}, Asked{1, 0b100, 0},
                                  Asked{1, 0b100, kMostAdvanced}, Asked{0, 0b100, 0}));
 }
 
