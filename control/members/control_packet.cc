@@ -1,6 +1,5 @@
 #include "members/control_packet.h"
 
-#include <bit>
 #include <cstring>
 
 #include "kernels/kernels.h"
@@ -47,10 +46,6 @@ bool length_fits(PacketType type, std::size_t payload) noexcept {
 
 std::string_view chars_of(std::span<const std::byte> bytes) noexcept {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-bool is_window(std::uint32_t w) noexcept {
-  return w >= kMinWindow && w <= kMaxWindow && std::has_single_bit(w);
 }
 
 bool is_member_elements(std::uint32_t n) noexcept { return n >= kMinElements && valid_elements(n); }

@@ -2,7 +2,9 @@
 // The gate: a punted datagram becomes a header and a payload whose checks hold, or a named drop. Nothing here
 // knows of jobs.
 
+#include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string_view>
 #include <tl/expected.hpp>
@@ -50,6 +52,11 @@ struct PlanPacket {
   std::string_view name{};            // these two into the datagram
   std::span<const std::byte> page{};  // empty: please send it
 };
+
+// W and lookahead of a generation.
+[[nodiscard]] constexpr bool is_window(std::uint32_t w) noexcept {
+  return w >= kMinWindow && w <= kMaxWindow && std::has_single_bit(w);
+}
 
 template <class T>
 using Gate = tl::expected<T, MembershipDrop>;

@@ -1,12 +1,12 @@
 #include "members/rack_seat.h"
 
-#include <bit>
 #include <iterator>
 #include <span>
 #include <utility>
 
 #include "engine/worker_join.h"
 #include "kernels/kernels.h"
+#include "members/control_packet.h"
 #include "members/resident_job.h"
 #include "text/text.h"
 
@@ -23,11 +23,8 @@ engine::EngineOptions speaker_of(const NativeConfig& config, std::uint64_t seed)
   return options;
 }
 
-bool is_window(std::uint32_t w) noexcept {
-  return w >= kMinWindow && w <= kMaxWindow && std::has_single_bit(w);
-}
-
-MembershipDrop drop_of(Refused why) noexcept {
+// What is not proved, or comes again.
+MembershipDrop unproven(Refused why) noexcept {
   return why == Refused::kReplay ? MembershipDrop::kReplay : MembershipDrop::kTag;
 }
 
@@ -82,7 +79,7 @@ std::optional<MembershipDrop> RackSeat::receive(const Datagram& datagram, const 
   if (!current(h)) return on_farewell(datagram);
   if (h.type == PacketType::kReject) return on_reject(datagram, now, news);
   if (h.type == PacketType::kLeave) return MembershipDrop::kType;  // it did not say that it leaves
-  if (const auto wrong = counters_.check_session(term_->session, datagram)) return drop_of(*wrong);
+  if (const auto wrong = counters_.check_session(term_->session, datagram)) return unproven(*wrong);
   if (h.type == PacketType::kAbort) {
     news.kind = ParentNews::Kind::kAborted;
     news.text = text::cleaned(auth::body_of(datagram.payload).subspan(sizeof(CountedPayload)));
@@ -111,13 +108,10 @@ std::optional<MembershipDrop> RackSeat::on_farewell(const Datagram& datagram) {
 std::optional<MembershipDrop> RackSeat::on_reject(const Datagram& datagram, TimeNs now, ParentNews& news) {
   if (datagram.payload.empty()) return MembershipDrop::kLength;  // of a data core: anybody could say it
   const RejectReason why{datagram.header.slot.host()};
-  if (why == RejectReason::kEpoch) {
-    if (const auto wrong = counters_.check_session(term_->session, datagram)) return drop_of(*wrong);
-  } else if (why == RejectReason::kJob) {
-    if (const auto wrong = counters_.check_unknown(speaker_.job_key(), datagram)) return drop_of(*wrong);
-  } else {
-    return MembershipDrop::kType;
-  }
+  if (why != RejectReason::kEpoch && why != RejectReason::kJob) return MembershipDrop::kType;
+  const auto wrong = why == RejectReason::kEpoch ? counters_.check_session(term_->session, datagram)
+                                                 : counters_.check_unknown(speaker_.job_key(), datagram);
+  if (wrong) return unproven(*wrong);
   heard_ = now;
   if (state_ == State::kAsking && !used_) return std::nullopt;  // the answer to its JOIN is another epoch
   news.kind = ParentNews::Kind::kCalled;

@@ -224,7 +224,6 @@ void PipelineCore<Exec>::conclude(rte_mbuf* m, const pipeline::Frame& frame, con
       return replicator_.repeat(m, out.payload, out.payload_bytes, out.ranks,
                                 publications.at->headers.of(*out.job), source_port_of(out));
     case Verdict::kRelay:
-      return out.server != pipeline::kNoServer ? to_server(m, out) : reply(m, out, out.to);
     case Verdict::kTell:
       return out.server != pipeline::kNoServer ? to_server(m, out) : reply(m, out, out.to);
     case Verdict::kHandOver:
