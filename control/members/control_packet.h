@@ -10,7 +10,7 @@
 #include <tl/expected.hpp>
 
 #include "auth/auth.h"
-#include "control/members/job_config.h"
+#include "members/job_config.h"
 #include "members/membership_status.h"
 #include "tally/wire.h"
 
