@@ -128,7 +128,8 @@ TEST_F(MembersRacksForming, ItsJoinIsOfAllItsWorkers) {
   EXPECT_EQ(p.instance.host(), auth::rack_instance(all[0].job_key(), instances));
   // The calendar in units of 64 ms, and in nanoseconds.
   const std::uint64_t calendar = racks[1].options.calendar + now();
-  EXPECT_EQ(p.attempt.host(), static_cast<std::uint32_t>(calendar / (64 * kMillisecond)) + went_up.size() - 1);
+  EXPECT_EQ(p.attempt.host(),
+            static_cast<std::uint32_t>(calendar / (64 * kMillisecond)) + went_up.size() - 1);
   EXPECT_EQ(status_of_parent().missing, 1U);
   EXPECT_EQ(status(1).racks->state, members::ParentState::kJoining);
   EXPECT_EQ(status(1).racks->missing_racks, 1U);
