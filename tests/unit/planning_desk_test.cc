@@ -178,6 +178,18 @@ TEST_F(PlanningDesk, WhatIsDownIsLeftAtOnce) {
   EXPECT_THAT(plan_.boxes, ElementsAre(at(2, 1)));
 }
 
+TEST_F(PlanningDesk, WhatIsThereAgainIsUsedAgain) {
+  desk_.set_cluster(two_racks("40G"), now_);
+  new_epoch();
+  run(3 * kSecond);
+  ASSERT_TRUE(desk_.set_rate("box rack1", 0, now_));
+  run(3 * kSecond);
+  ASSERT_THAT(plan_.boxes, ElementsAre(at(2, 1)));
+  ASSERT_TRUE(desk_.set_rate("box rack1", std::nullopt, now_));
+  run(10 * kSecond);
+  EXPECT_EQ(plan_.boxes.size(), 2U);
+}
+
 // Whoever plans for the fleet knows more than this box: its plan is taken even where it looks no better from here.
 TEST_F(PlanningDesk, APlanOfTheFleetIsTakenForTheseFactsAndStays) {
   desk_.set_cluster(two_racks(), now_);
