@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 
 #include "plan_report/report_text.h"
 #include "planner/closed_form.h"
 #include "planner/explanation.h"
 #include "planner/jobs.h"
+#include "planner/linear_program.h"
 #include "planner_support.h"
 
 namespace tally::planner_test {
@@ -302,6 +304,20 @@ TEST(PlannerExplanation, SaysWhenARingWouldBeFaster) {
     topology.set_rate(topology.hosts()[8 * s].down, 100);
   }
   EXPECT_FALSE(told().ring_is_faster());
+}
+
+// Who ends a box does not wait for what nobody will ask for.
+TEST(PlannerStops, ProgramsOfAThreadThatIsOverFail) {
+  planner::GrowingProgram program({1.0});
+  (void)program.add(1, {{0, 1}});
+  std::atomic<bool> over = false;
+  {
+    const planner::StopWhen stop(over);
+    EXPECT_TRUE(program.solve());
+    over = true;
+    EXPECT_FALSE(program.solve());
+  }
+  EXPECT_TRUE(program.solve());
 }
 
 }  // namespace
