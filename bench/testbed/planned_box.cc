@@ -17,6 +17,7 @@
 #include "daemon/control_socket.h"
 #include "daemon/daemon.h"
 #include "daemon/log.h"
+#include "daemon/planner_link.h"
 #include "random/random.h"
 #include "tally/plan.h"
 
@@ -62,7 +63,8 @@ int run(const daemon::CommandLine& line) {
   doors.control.emplace(
       or_give_up(daemon::ControlSocket::listen(config::control_socket_path(config), config.control)));
   auto box = or_give_up(daemon::StartedBox::start(config, daemon::log_line));
-  daemon::Daemon::Start start{line.config, "", config, line.drain, &claims};
+  planning::Desk desk = daemon::make_desk(config);  // asked by nobody
+  daemon::Daemon::Start start{desk, line.config, "", config, line.drain, &claims};
   const auto ended = daemon.run(start, box.plane(), std::move(members), box.hugepages(), std::move(doors));
   if (!ended) give_up(ended.error().text());
   return 0;

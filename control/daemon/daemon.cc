@@ -60,7 +60,7 @@ class Life {
             [this](PortIndex port, const impair::PortImpairment& faults) { plane_.impair(port, faults); }),
         plane_(plane),
         loop_(plane_, std::move(engine), feed_.sink(), drain, steady_now()),
-        planner_(*start.desk, plane_, loop_.members(), start.config, feed_.sink()),
+        planner_(start.desk, plane_, loop_.members(), start.config, feed_.sink()),
         box_({plane_, loop_, reload_, turn_times_, feed_.sink(), start.path, start.program, start.keeping,
               [&io](std::function<void()> then) { asio::post(io, std::move(then)); }, [this] { restart(); },
               steady_now, [this] { turn(); },
@@ -72,7 +72,7 @@ class Life {
                     [this] { return shared_jobs(); },
                     [this](const std::string& job, const Ipv6& home) { return set_home(job, home); },
                     [this](const Ipv6& address) { planner_.box_seen(address, steady_now()); },
-                    {start.desk, [this](planning::Work work) { planner_.reckon_for_fleet(std::move(work)); },
+                    {&start.desk, [this](planning::Work work) { planner_.reckon_for_fleet(std::move(work)); },
                      [this] { return planner_.take_reckoned(); }}},
           feed_.sink(), steady_now());
     feed_.send_to(exchange_);

@@ -28,6 +28,7 @@ class Daemon {
   ~Daemon();
 
   struct Start {
+    planning::Desk& desk;     // of `members`' plans; outlives the run
     std::string path{};       // of the configuration, read again with SIGHUP
     std::string program{};    // the file that takes this process's place with End::kRestart
     config::Config config{};  // with which the box has started
@@ -35,7 +36,6 @@ class Daemon {
     const Claims* claims = nullptr;  // outlive the run
     Keeping keeping{};               // of the jobs of job.add
     UniqueFd final_counters{};       // a file that gets them as JSON at the end; none: nobody wants them
-    planning::Desk* desk = nullptr;  // of `members`' plans; outlives the run
   };
   enum class End : std::uint8_t {
     kOver,

@@ -160,8 +160,8 @@ int run(const CommandLine& line, char** argv) {
   {
     auto box = StartedBox::start(config, log_line);
     if (!box) return failed_to_start(box.error());
-    auto ended = daemon.run({line.config, program, config, line.drain, &*claims, std::move(*keeping),
-                             std::move(*final_counters), &desk},
+    auto ended = daemon.run({desk, line.config, program, config, line.drain, &*claims, std::move(*keeping),
+                             std::move(*final_counters)},
                             box->plane(), std::move(*members), box->hugepages(), std::move(doors));
     if (!ended) return failed_to_start(ended.error());
     end = *ended;
