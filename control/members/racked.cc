@@ -166,8 +166,7 @@ void NativeLife::aborted_by_parent(const std::string& text) {
 
 // Its answer to a JOIN while the workers went on; or once more, before they were told.
 void NativeLife::at_same_epoch(TimeNs now) {
-  const bool stands = offered() && *offer_.parent == seat_->term();
-  if (phase_ == JobPhase::kForming && complete() && !stands) return make_offer(now);
+  if (offered() && *offer_.parent != seat_->term()) return make_offer(now);
   if (!active() || term_.epoch != seat_->term().epoch || *term_.parent == seat_->term()) return;
   term_.parent = std::make_shared<const ParentTerm>(seat_->term());
   publish_row(term_);

@@ -56,6 +56,20 @@ TEST_F(MembersRacksInDoubt, ARefusalWithoutTagEndsNoJobOfWhichTheParentIsInDoubt
   EXPECT_EQ(status(0).racks->state, ParentState::kDoubted);
 }
 
+TEST_F(MembersRacksInDoubt, ARefusalWithoutTagEndsNoEpochOfWhichNobodyWasToldYet) {
+  form_without_echoes();
+  down = [](std::size_t, const Bytes& d) {
+    return type_of(d) == PacketType::kJoined || type_of(d) == PacketType::kChallenge;
+  };
+  ASSERT_TRUE(parent.members->withdraw("resnet"));
+  pass(8 * kSecond);
+  ASSERT_GE(count_in(went_down, PacketType::kJoined), 1U);
+  EXPECT_EQ(all[4].told, "");
+  EXPECT_THAT(status(1).racks->told, HasSubstr("is not declared on this box"));
+  pass(8 * kSecond);
+  EXPECT_THAT(all[4].told, HasSubstr("is not declared on this box")) << "the epoch has ended with its lease";
+}
+
 TEST_F(MembersRacksInDoubt, HalfALeaseOfSilenceIsAskedAboutAndTheWorkersGoOn) {
   ASSERT_TRUE(form());
   const std::uint32_t epoch = all[0].epoch;
@@ -90,7 +104,7 @@ TEST_P(MembersRacksInDoubtFrom, ARackWhoseWorkersWereNotToldYetHasLostNothing) {
   expect_one_epoch();
 }
 
-INSTANTIATE_TEST_SUITE_P(FirstChunks, MembersRacksInDoubtFrom, testing::Values(0U, 1'000U, 0x9000'0000U));
+INSTANTIATE_TEST_SUITE_P(FirstChunks, MembersRacksInDoubtFrom, testing::Values(0U, 1'000U, 0xFFFF'FFFDU));
 
 TEST_F(MembersRacksInDoubt, AGenerationOfWhichARackDidNotTellYetOutlivesTheParent) {
   form_without_echoes();
@@ -157,9 +171,15 @@ TEST_F(MembersRacksInDoubt, AParentThatForgotCostsOneEpoch) {
   lose_all();
   pass(6 * kSecond);
   forget(parent);
+  went_down.clear();
   heal();
   pass(8 * kSecond);
   for (const RackWorker& w : all) EXPECT_EQ(w.epochs.size(), 2U) << w.number;
+  for (const auto& [rack, d] : went_down) {
+    if (type_of(d) != PacketType::kJoined) continue;
+    const std::uint32_t epoch = wire_at<Header>(d.data()).epoch.host();
+    EXPECT_TRUE(epoch == 0 || epoch == all[0].epoch) << "another one was begun, in vain";
+  }
   expect_one_epoch();
 }
 
@@ -171,12 +191,16 @@ TEST_F(MembersRacksInDoubt, AnEpochThatWasOvertakenIsNotToldAnyMore) {
   lose_all();
   pass(6 * kSecond);
   forget(parent);
-  heal();
+  up = [](std::size_t, const Bytes&) { return true; };
+  down = [](std::size_t rack, const Bytes& d) { return rack != 1 || type_of(d) != PacketType::kHeartbeat; };
   pass(4 * kSecond);
   EXPECT_EQ(running(), 2U);
   ASSERT_NE(all[0].epoch, first);
   racks[1].cores_wait = false;
   racks[1].members->quiesced(racks[1].version, now());
+  run();
+  EXPECT_EQ(running(), 2U);
+  heal();
   pass(2 * kSecond);
   for (std::size_t w = 2; w < 5; ++w) EXPECT_THAT(all[w].epochs, ElementsAre(all[0].epoch)) << w;
   expect_one_epoch();
