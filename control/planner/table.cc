@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bitset>
 #include <limits>
+#include <utility>
 
 namespace tally::planner {
 
@@ -12,37 +13,37 @@ LoadModel::LoadModel(const Network& network, const Party& party, const Spread& s
       spread_(spread),
       to_box_(party.racks.size() * network.topology.boxes().size()),
       to_server_(network.topology.switches().size() * party.servers.size()),
-      sums_(network.topology.resources()) {}
+      sums_(network.topology.links().size()) {}
 
 LoadModel::Loads LoadModel::along(Index from, Index to, const std::vector<double>* shares, Resource end) {
-  const std::vector<Way>& ways = network_.ways.between(from, to);
-  if (ways.empty()) return {{end, std::numeric_limits<double>::infinity()}};
-  const std::vector<planner::Link>& links = network_.topology.links();
-  std::vector<Resource> touched;
-  const auto add = [&](Resource resource, double amount) {
-    if (sums_[resource] == 0) touched.push_back(resource);
-    sums_[resource] += amount;
-  };
-  const auto add_link = [&](Index link, double amount) {
-    add(network_.topology.link(link), amount);
-    if (network_.results == Results::kCounted) add(network_.topology.link(links[link].reverse), amount);
-  };
-  for (std::size_t w = 0; w < ways.size(); ++w) {
-    const double share = shares != nullptr ? (*shares)[w] : ways[w].share;
-    if (!(share > 0)) continue;
-    for (const Index link : ways[w].links) add_link(link, share);
-  }
-  add(end, 1);
-  const Resource first_server = network_.topology.server(0);
-  if (end >= first_server) {
-    const Server& server = network_.topology.servers()[end - first_server];
-    add_link(network_.topology.hosts()[server.host].down, 1);
-  }
+  if (!network_.ways.lead(from, to)) return {{end, std::numeric_limits<double>::infinity()}};
+  const Topology& topology = network_.topology;
+  // Shortest ways do not come back, so the reverse of none of their links is among them.
   Loads loads;
-  for (const Resource resource : touched) {
-    loads.push_back({resource, sums_[resource]});
-    sums_[resource] = 0;
+  const auto put = [&](Index link, double amount) {
+    loads.push_back({topology.link(link), amount});
+    if (network_.results == Results::kCounted)
+      loads.push_back({topology.link(topology.links()[link].reverse), amount});
+  };
+  if (shares == nullptr) {
+    const std::vector<LinkPart>& parts = network_.ways.parts(from, to);
+    loads.reserve(2 * parts.size() + 3);
+    for (const LinkPart& one : parts) put(one.link, one.part);
+  } else {
+    const std::vector<Way>& ways = network_.ways.between(from, to);
+    std::vector<Index> touched;
+    for (std::size_t w = 0; w < ways.size(); ++w) {
+      if (!((*shares)[w] > 0)) continue;
+      for (const Index link : ways[w].links) {
+        if (sums_[link] == 0) touched.push_back(link);
+        sums_[link] += (*shares)[w];
+      }
+    }
+    for (const Index link : touched) put(link, std::exchange(sums_[link], 0));
   }
+  loads.push_back({end, 1});
+  const Resource first_server = topology.server(0);
+  if (end >= first_server) put(topology.hosts()[topology.servers()[end - first_server].host].down, 1);
   return loads;
 }
 

@@ -63,7 +63,7 @@ class LoadModel {
   const Spread& spread_;
   std::vector<Loads> to_box_;     // of rack and box; empty: not asked for yet
   std::vector<Loads> to_server_;  // of switch and server
-  std::vector<double> sums_;      // of resources; all 0 between calls
+  std::vector<double> sums_;      // of links; all 0 between calls
 };
 
 // Of each resource, when every worker sends at 1 Gbit/s.
