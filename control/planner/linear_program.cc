@@ -80,6 +80,7 @@ tl::unexpected<Error> no_optimum(int status) {
 }
 
 constexpr std::size_t kFewRows = 400;
+constexpr std::size_t kRowsOfColumn = 3;  // as many are few, too
 constexpr double kBroken = 1e-9;  // of its upper
 constexpr std::size_t kAtATime = 64;
 
@@ -142,7 +143,7 @@ class RowByRow {
 std::vector<std::size_t> LinearProgram::first_rows(const std::vector<Bounds>& rows, std::size_t columns) {
   std::vector<std::size_t> holder(columns, rows.size());
   std::vector<double> most(columns, COIN_DBL_MAX);
-  std::vector<bool> is_first(rows.size(), rows.size() <= kFewRows);
+  std::vector<bool> is_first(rows.size(), rows.size() <= std::max(kFewRows, kRowsOfColumn * columns));
   for (std::size_t r = 0; r < rows.size(); ++r) {
     if (rows[r].lower == rows[r].upper) is_first[r] = true;
     for (const Entry& entry : rows[r].entries) {
