@@ -11,7 +11,7 @@ sys.path[:0] = [str(TESTS / "smoke"), str(TESTS / "process")]
 from box import Job  # noqa: E402
 from lab import Lab  # noqa: E402
 from programs import Programs  # noqa: E402
-from several_boxes import SeveralBoxes, address_of_box  # noqa: E402
+from several_boxes import SeveralBoxes, address_of_box, shape  # noqa: E402
 
 GROUPS = 1024
 PASSES, FIRST, SECOND = 0, 1, 2  # boxes, in the order of a plan
@@ -22,7 +22,6 @@ BOX = {FIRST: 1.875, SECOND: 1.725}
 SERVER = (6.0, 11.4156)
 FRAME_BITS = 1506 * 8  # 352 values with IPv4, as a queue counts it
 DIRECT = 0x80
-LATE = 0.004  # s that the clock of a queue may be late on a busy machine without a loss of rate
 
 
 def interleaved(counts):
@@ -78,19 +77,6 @@ def schemes():
             Scheme("ATP, own rack", own, even, of_narrow, {FIRST: alone / own}, {}),
             Scheme("equal split, planned ways", routes, even, of_narrow, parts(routes), parts(routes)),
             Scheme("planned", all_of_it, SERVER, SERVER, parts(all_of_it), parts(all_of_it)))
-
-
-def shape(switch, port, rate, free=()):
-    """What leaves a port of the switch between all; from these addresses as fast as the machine goes."""
-    def tc(*words):
-        switch.call("tc", *map(str, words))
-    tc("qdisc", "replace", "dev", port, "root", "handle", "1:", "htb", "default", 10)
-    burst = f"{max(6000, rate * LATE / 8):.0f}"
-    tc("class", "add", "dev", port, "parent", "1:", "classid", "1:10", "htb", "rate", f"{rate:.0f}bit", "burst", burst, "cburst", burst)
-    tc("qdisc", "add", "dev", port, "parent", "1:10", "pfifo", "limit", 4096)
-    tc("class", "add", "dev", port, "parent", "1:", "classid", "1:20", "htb", "rate", "10gbit", "burst", "64kb", "cburst", "64kb")
-    for address in free:
-        tc("filter", "add", "dev", port, "parent", "1:", "protocol", "ip", "u32", "match", "ip", "src", f"{address}/32", "flowid", "1:20")
 
 
 class TestBed:
