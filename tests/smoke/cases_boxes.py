@@ -107,7 +107,7 @@ class Shaped(SeveralBoxes):
     def limit(self, number, rate):
         shape(self.home.switch, f"box{number or ''}", rate, [host.ipv4 for host in self.hosts[self.job.workers:]])
 
-    def measured(self, workers, iterations=5):
+    def measured(self, workers, iterations=4):
         """bit/s of every worker, in the median of the next ones."""
         first = max(len(worker.events("iteration")) for worker in workers) + 1  # what is under way may be of another plan
         for worker in workers:
@@ -145,7 +145,7 @@ def boxes_follow_the_planner(lab):
         found, planned = boxes.measured(workers), boxes.planned()
         print(f"{found / 1e6:.2f} Mbit/s of every worker, planned {planned / 1e6:.2f}")
         assert found < 1.15 * planned, "the links have another rate than the planner was told"
-        assert of_before is None or found > 0.7 * of_before[0] * planned / of_before[1], of_before
+        assert of_before is None or found > 0.5 * of_before[0] * planned / of_before[1], of_before
         return found, planned
 
     assert "own racks" in wait_for("first"), plans_of(home, "first")
@@ -164,11 +164,48 @@ def boxes_follow_the_planner(lab):
     expect_rate(at_first)
     boxes.boxes[1].kill()
     wait_for("lost")
-    expect_progress(workers)
+    boxes.boxes[1].start()  # it is tried in 10 s
     expect_rate(at_first)
-    boxes.boxes[1].start()
     wait_for("returned")
     boxes.wait_for_state(1, "planned")
+    expect_progress(workers)
+    end(boxes, workers)
+
+
+@case()
+def boxes_of_a_fleet_go_on_without_etcd(lab):
+    """etcd is killed under load: the job runs on, at the same rate, and both boxes say so. Without it a box is lost, and the job
+    goes on; when it is back, both are members again."""
+    boxes = Shaped(lab)
+    home, other = boxes.boxes
+    home.namespace.ip(f"link add fleet type veth peer name fleet netns {other.namespace.holder.pid}")
+    for number, box in enumerate(boxes.boxes):
+        box.namespace.ip(f"addr add 172.31.0.{number + 1}/30 dev fleet", "link set fleet up")
+    etcd = Etcd(lab, within=(home.namespace, "172.31.0.1")).start(ready=False)
+    for number, box in enumerate(boxes.boxes):
+        box.config.write_text(f"fleet: {{endpoints: ['{etcd.endpoint}'], id: box{number}}}\n" + box.config.read_text())
+    boxes.start()
+
+    def wait_for_standing(standing):
+        def look():
+            return [call(box.control, "fleet.show")["standing"] for box in boxes.boxes] == [standing] * 2
+        wait_until(f"both boxes to be {standing}", look, 60)
+
+    wait_for_standing("member")
+    workers = start_endless(boxes)
+    before = boxes.measured(workers)
+    etcd.kill()
+    wait_for_standing("away")
+    after = boxes.measured(workers)
+    print(f"{before / 1e6:.2f} Mbit/s of every worker with etcd, {after / 1e6:.2f} without")
+    assert after > 0.5 * before
+    other.kill()
+    wait_until("a plan without it", lambda: plans_of(home, "lost"), 60)
+    print(plans_of(home, "lost")[-1])
+    expect_progress(workers)
+    other.start()
+    etcd.start(ready=False)
+    wait_for_standing("member")
     expect_progress(workers)
     end(boxes, workers)
 
