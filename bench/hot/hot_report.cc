@@ -15,18 +15,19 @@ using tally::bench::HotRun;
 using tally::bench::Traffic;
 using tally::bench::Workload;
 
-struct Options {
-  std::uint32_t hot = 30'000;
-  std::uint32_t sampled = 32;
-  std::uint32_t agreements = 1;
-  std::uint64_t seed = 1;
-  bool draw = false;
-};
-
 constexpr std::array kLoads{Workload{1'000'000, 0.6, 13'312, 0},  Workload{1'000'000, 0.9, 13'312, 0},
                             Workload{1'000'000, 1.05, 13'312, 0}, Workload{10'000'000, 1.05, 26'624, 0},
                             Workload{10'000'000, 1.2, 26'624, 0}, Workload{1'000'000, 1.2, 13'312, 0}};
 constexpr std::array<std::uint32_t, 4> kWorkers{4, 8, 16, 32};
+
+struct Options {
+  std::uint32_t hot = 30'000;
+  std::uint32_t sampled = 32;
+  std::uint32_t every = 32;
+  std::size_t only = kLoads.size();
+  std::uint64_t seed = 1;
+  bool draw = false;
+};
 
 void reckon(const Workload& load, std::uint32_t hot) {
   for (const std::uint32_t workers : kWorkers) {
@@ -44,10 +45,10 @@ void draw(const Workload& load, const Options& options) {
     of.workers = workers;
     const HotRun run = tally::bench::hot_run({.load = of,
                                               .limits = {options.hot, 0},
+                                              .every = options.every,
                                               .sampled = options.sampled,
-                                              .agreements = options.agreements,
                                               .seed = options.seed});
-    const double pairs = tally::bench::expected(of, static_cast<std::uint32_t>(run.size)).pairs();
+    const double pairs = tally::bench::expected(of, options.hot).pairs();
     std::printf(
         "  W %2u: size %zu, pairs %4.2f of %4.2f (%5.3f), bytes %4.2f, gain kept %5.3f, new %zu, agreement "
         "%.0f KB, "
@@ -70,12 +71,16 @@ int main(int argc, char** argv) {
   app.add_option("--sampled", options.sampled, "rounds before an agreement")
       ->capture_default_str()
       ->check(CLI::Range(3, 1000));
-  app.add_option("--agreements", options.agreements, "how many")
+  app.add_option("--every", options.every, "rounds between agreements")
       ->capture_default_str()
-      ->check(CLI::Range(1, 100));
+      ->check(CLI::Range(16, 1000));
+  app.add_option("--only", options.only, "one workload, from 0")
+      ->check(CLI::Range(std::size_t{0}, kLoads.size() - 1));
   app.add_option("--seed", options.seed, "of the draws")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
-  for (const Workload& load : kLoads) {
+  for (std::size_t i = 0; i < kLoads.size(); ++i) {
+    if (options.only != kLoads.size() && options.only != i) continue;
+    const Workload& load = kLoads[i];
     Workload one = load;
     one.workers = 1;
     std::printf("%u keys, Zipf %.2f, %u lookups a batch; half filled: %u keys\n", load.keys, load.exponent,

@@ -27,7 +27,7 @@ class Workers {
         drawn_(options.load.keys) {
     for (std::uint32_t rank = 0; rank < options.load.workers; ++rank) {
       auto set = hot::HotSet::create({.seat = {rank, options.load.workers, options.limits},
-                                      .every = options.sampled,
+                                      .every = options.every,
                                       .lead = 1,
                                       .counters = options.counters});
       TALLY_CHECK(set.has_value(), "options are in range");
@@ -35,24 +35,13 @@ class Workers {
     }
   }
 
-  // Returns what its batches are.
-  Traffic round() {
-    Traffic traffic;
-    std::vector<bool> had(set().size());
+  void count_a_round() {
     for (hot::HotSet& worker : sets_) {
       const std::vector<hot::Key> batch = draw();
       const auto begin = std::chrono::steady_clock::now();
       worker.count(batch);
       counting_ += std::chrono::steady_clock::now() - begin;
       counted_ += batch.size();
-      traffic.pushed += static_cast<double>(batch.size());
-      for (const hot::Key key : batch) {
-        const auto id = set().id_of(key);
-        traffic.cold += id ? 0 : 1;
-        if (!id || had[*id]) continue;
-        had[*id] = true;
-        ++traffic.merged;
-      }
     }
     if (sets_.front().agreement_is_due()) agree();
     for (hot::HotSet& worker : sets_) {
@@ -60,7 +49,20 @@ class Workers {
       TALLY_CHECK(worker.begin_round().has_value(), "everybody knows the set");
       worker.rows_are_here();
     }
-    return traffic;
+  }
+
+  // Under the set as it is; adds to it.
+  void measure_a_round(Traffic& traffic) {
+    std::vector<bool> had(set().size());
+    for (std::size_t worker = 0; worker < sets_.size(); ++worker)
+      for (const hot::Key key : draw()) {
+        const auto id = set().id_of(key);
+        traffic.pushed += 1;
+        traffic.cold += id ? 0 : 1;
+        if (!id || had[*id]) continue;
+        had[*id] = true;
+        traffic.merged += 1;
+      }
   }
 
   [[nodiscard]] const hot::KeySet& set() const { return sets_.front().set(); }
@@ -115,11 +117,13 @@ double gain(double share, std::uint32_t workers) {
 }
 
 double gain_kept(const HotRunOptions& options, const Workers& workers) {
+  const std::uint32_t oracle =
+      size_of_fill(options.load, options.limits.least_fill / 100.0, options.limits.most);
   double kept = 0;
   double best = 0;
   for (std::uint32_t k = 0; k < options.load.keys; ++k) {
     const double g = gain(workers.zipf().share(k, options.load.lookups), options.load.workers);
-    if (k < workers.set().size()) best += g;
+    if (k < oracle) best += g;
     if (workers.set().has(key_of(k))) kept += g;
   }
   return best > 0 ? kept / best : 1;
@@ -130,18 +134,14 @@ double gain_kept(const HotRunOptions& options, const Workers& workers) {
 HotRun hot_run(const HotRunOptions& options) {
   Workers workers(options);
   hot::KeySet before;
-  for (std::uint32_t i = 0; i < options.agreements * options.sampled; ++i) {
-    before = workers.set();
-    (void)workers.round();
+  for (std::uint32_t i = 0; i < options.sampled; ++i) {
+    const hot::KeySet now = workers.set();
+    workers.count_a_round();
+    if (workers.set().number() != now.number()) before = now;
   }
   HotRun run{.size = workers.set().size()};
   for (const hot::Key key : workers.set().keys()) run.newcomers += before.has(key) ? 0 : 1;
-  for (std::uint32_t i = 0; i < options.measured; ++i) {
-    const Traffic one = workers.round();
-    run.traffic.pushed += one.pushed / options.measured;
-    run.traffic.cold += one.cold / options.measured;
-    run.traffic.merged += one.merged / options.measured;
-  }
+  for (std::uint32_t i = 0; i < options.measured; ++i) workers.measure_a_round(run.traffic);
   run.gain_kept = gain_kept(options, workers);
   run.agreement_bytes = workers.agreement_bytes();
   run.counting_ns = workers.counting_ns();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <unordered_set>
 #include <utility>
 
 #include "tally/mix64.h"
@@ -18,9 +19,10 @@ std::size_t most_names(const Seat& seat, const KeySet& current) {
   const std::size_t size = std::min(current.size(), most);
   return (std::max(2 * most - 3 * size / 2, most / 2) + seat.world - 1) / seat.world;
 }
-// The rank that names it in this agreement.
-std::uint32_t namer_of(Key key, const Seat& seat, const KeySet& current) {
-  return static_cast<std::uint32_t>((mix64(key ^ kClassSalt) + current.number()) % seat.world);
+// How many ranks are to name it before this one does, in this agreement: 0 for the keys of its own class.
+std::uint32_t turn_of(Key key, const Seat& seat, const KeySet& current) {
+  const std::uint64_t first = (mix64(key ^ kClassSalt) + current.number()) % seat.world;
+  return static_cast<std::uint32_t>((seat.rank + seat.world - first) % seat.world);
 }
 
 void put_stamp(std::vector<std::int32_t>& words, const KeySet& current) {
@@ -48,12 +50,17 @@ Key key_of(std::int32_t low, std::int32_t high) {
 
 std::vector<std::int32_t> names(const Seat& seat, const KeySet& current, const Sketch& sketch) {
   const std::size_t most = most_names(seat, current);
-  std::vector<Counted> mine = sketch.seen();
-  std::erase_if(mine, [&](const Counted& c) {
-    return namer_of(c.key, seat, current) != seat.rank || current.has(c.key);
-  });
-  const auto better = [](const Counted& a, const Counted& b) {
-    return a.least() != b.least() ? a.least() > b.least() : mix64(a.key) < mix64(b.key);
+  struct Name {
+    std::uint32_t turn = 0;
+    Counted counted;
+  };
+  std::vector<Name> mine;
+  for (const Counted& c : sketch.seen())
+    if (!current.has(c.key)) mine.push_back({turn_of(c.key, seat, current), c});
+  const auto better = [](const Name& a, const Name& b) {
+    if (a.turn != b.turn) return a.turn < b.turn;
+    if (a.counted.least() != b.counted.least()) return a.counted.least() > b.counted.least();
+    return mix64(a.counted.key) < mix64(b.counted.key);
   };
   if (mine.size() > most) {
     std::nth_element(mine.begin(), mine.begin() + static_cast<std::ptrdiff_t>(most), mine.end(), better);
@@ -63,9 +70,9 @@ std::vector<std::int32_t> names(const Seat& seat, const KeySet& current, const S
   put_stamp(words, current);
   std::size_t at = kStampWords + seat.rank * (1 + 2 * most);
   words[at++] = static_cast<std::int32_t>(mine.size());
-  for (const Counted& c : mine) {
-    words[at++] = low_word(c.key);
-    words[at++] = high_word(c.key);
+  for (const Name& name : mine) {
+    words[at++] = low_word(name.counted.key);
+    words[at++] = high_word(name.counted.key);
   }
   return words;
 }
@@ -77,6 +84,7 @@ Result<std::vector<Key>> candidates(const Seat& seat, const KeySet& current,
       !checked)
     return tl::unexpected(checked.error());
   std::vector<Key> out(current.keys().begin(), current.keys().end());
+  std::unordered_set<Key> named;
   for (std::uint32_t rank = 0; rank < seat.world; ++rank) {
     const auto segment = sum_of_names.subspan(kStampWords + rank * (1 + 2 * most), 1 + 2 * most);
     if (segment[0] < 0 || static_cast<std::size_t>(segment[0]) > most)
@@ -85,11 +93,10 @@ Result<std::vector<Key>> candidates(const Seat& seat, const KeySet& current,
                                            std::to_string(most));
     for (std::size_t i = 0; i < static_cast<std::size_t>(segment[0]); ++i) {
       const Key key = key_of(segment[1 + 2 * i], segment[2 + 2 * i]);
-      if (namer_of(key, seat, current) != rank || current.has(key))
+      if (current.has(key))
         return fail(ErrorCode::kCorrupt, "rank " + std::to_string(rank) + " names key " +
-                                             std::to_string(key) +
-                                             ", which is hot already or not its to name");
-      out.push_back(key);
+                                             std::to_string(key) + ", which is hot already");
+      if (named.insert(key).second) out.push_back(key);
     }
   }
   return out;

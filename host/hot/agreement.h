@@ -1,9 +1,10 @@
 #pragma once
 // How all ranks of a job come to the same hot set without anybody in the middle: two exact sums of int32.
 //
-// 1. Names. Keys are divided into as many classes as there are ranks, by hash, and each rank names the keys of one
-//    class, in words of the sum that the others leave zero: the most frequent ones of its own sketch that are not
-//    hot yet. Classes move on by one rank with each agreement, so what only some ranks have is named as well.
+// 1. Names. Each rank names keys in words of the sum that the others leave zero: the most frequent ones of its own
+//    sketch that are not hot yet. Keys are divided into as many classes as there are ranks, by hash, and a rank
+//    begins with its own; if it has words left it goes on with the next class. Classes move on by one rank with each
+//    agreement, so what only some ranks have is named as well.
 // 2. Weights. All ranks have the same list now, the current set and the names, and add up how often each key is in
 //    their batches; from these sums everybody reckons the next set (choice.h).
 //
@@ -30,8 +31,8 @@ struct Seat {
 
 // Words of the first sum of this rank.
 [[nodiscard]] std::vector<std::int32_t> names(const Seat& seat, const KeySet& current, const Sketch& sketch);
-// Those of the current set by their dense numbers, then what was named, rank by rank. Errors: other ranks use
-// another set; a rank named keys of another class, or more than it may.
+// Those of the current set by their dense numbers, then what was named, rank by rank, each once. Errors: other ranks
+// use another set; a rank named keys that are hot, or more than it may.
 [[nodiscard]] Result<std::vector<Key>> candidates(const Seat& seat, const KeySet& current,
                                                   std::span<const std::int32_t> sum_of_names);
 // Words of the second sum of this rank.

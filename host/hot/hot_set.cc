@@ -33,10 +33,11 @@ Result<HotSet> HotSet::create(const HotOptions& options) {
   if (world == 0 || world > kMaxRanks || options.seat.rank >= world)
     return fail(ErrorCode::kInvalidArgument, "hot keys: rank " + std::to_string(options.seat.rank) + " of " +
                                                  std::to_string(world) + " workers; there may be 1 to 64");
-  if (options.lead == 0 || options.lead >= options.every)
-    return fail(ErrorCode::kInvalidArgument, "hot keys: a lead of " + std::to_string(options.lead) +
-                                                 " rounds; it may be 1 to " + std::to_string(options.every) +
-                                                 ", the rounds between agreements, less one");
+  if (options.every < 16 || options.lead == 0 || options.lead > options.every / 8)
+    return fail(ErrorCode::kInvalidArgument, "hot keys: " + std::to_string(options.every) +
+                                                 " rounds between agreements, at least 16, and a lead of " +
+                                                 std::to_string(options.lead) +
+                                                 ", which may be 1 to an eighth of them");
   return HotSet(options);
 }
 
@@ -47,7 +48,10 @@ HotSet::HotSet(const HotOptions& options)
       set_(std::make_shared<const KeySet>()) {}
 
 bool HotSet::agreement_is_due() const noexcept {
-  return step_ == Step::kNone && (round_ + 1) % options_.every == 0;
+  const std::uint64_t rounds = round_ - first_ + 1;
+  const std::uint64_t every = options_.every;
+  return step_ == Step::kNone &&
+         (rounds % every == 0 || rounds == every / 8 || rounds == every / 4 || rounds == every / 2);
 }
 
 std::vector<std::int32_t> HotSet::names() {
@@ -74,7 +78,7 @@ Result<void> HotSet::take_weights(std::span<const std::int32_t> sum) {
   next_ = std::make_shared<const KeySet>(std::move(*next));
   step_ = Step::kKnown;
   candidates_ = {};
-  sketch_.age();
+  if ((from_ - options_.lead - first_ + 1) % options_.every == 0) sketch_.age();
   return {};
 }
 
@@ -126,6 +130,7 @@ void HotSet::begin_generation(std::uint64_t round) noexcept {
   phase_ = Phase::kStable;
   step_ = Step::kNone;
   round_ = round;
+  first_ = round;
   ended_ = false;
 }
 

@@ -26,8 +26,10 @@ enum class Phase : std::uint8_t { kStable, kProposed, kAdopted };
 
 struct HotOptions {
   Seat seat;
-  std::uint64_t every = 64;  // rounds from one agreement to the next
-  std::uint64_t lead = 2;    // rounds from an agreement to its set, 1..every - 1
+  // Rounds from one agreement to the next; a generation has three more, after an eighth, a quarter and half of them.
+  // At least 16.
+  std::uint64_t every = 64;
+  std::uint64_t lead = 2;    // rounds from an agreement to its set, 1..every / 8
   std::size_t counters = 0;  // of the sketch; 0: four for each key there is room for
 };
 
@@ -53,7 +55,7 @@ struct Leftover {
 
 class HotSet {
  public:
-  // Errors: a world of none or of more than 64, a lead that is not below `every`.
+  // Errors: a world of none or of more than 64, `every` or `lead` out of range.
   static Result<HotSet> create(const HotOptions& options);
 
   [[nodiscard]] Phase phase() const noexcept { return phase_; }
@@ -104,7 +106,8 @@ class HotSet {
   Phase phase_ = Phase::kStable;
   Step step_ = Step::kNone;
   std::uint64_t round_ = 0;
-  std::uint64_t from_ = 0;  // the first round of what is agreed about
+  std::uint64_t first_ = 0;  // round of the generation
+  std::uint64_t from_ = 0;   // the first round of what is agreed about
   bool ended_ = false;
 };
 
