@@ -165,13 +165,29 @@ Passes passes_of(const Assignment& assignment, const Assignment& cold, const std
   return passes;
 }
 
-std::vector<Batch> packets_of(const std::vector<Batch>& batches, std::size_t first, std::size_t last,
-                              std::uint32_t keys) {
+std::size_t ordered_packets(const Assignment& assignment, const Assignment& cold,
+                            const std::vector<Batch>& batches, std::uint32_t arrays, std::uint32_t keys) {
+  std::size_t packets = 0;
+  for (const Batch& batch : batches) {
+    std::vector<std::size_t> of_array(arrays);
+    std::size_t all = 0;
+    std::size_t most = 0;
+    for (const std::uint64_t key : batch) {
+      if (cold.is_cold(key)) continue;
+      ++all;
+      most = std::max(most, ++of_array[assignment.array_of(key)]);
+    }
+    packets += std::max(most, (all + keys - 1) / keys);  // dealt round, array after array
+  }
+  return packets;
+}
+
+std::vector<Batch> packets_of(const std::vector<Batch>& batches, std::uint32_t keys) {
   std::vector<Batch> packets;
-  for (std::size_t b = first; b < last; ++b)
-    for (std::size_t at = 0; at < batches[b].size(); at += keys) {
-      const auto begin = batches[b].begin() + static_cast<std::ptrdiff_t>(at);
-      const std::size_t n = std::min<std::size_t>(keys, batches[b].size() - at);
+  for (const Batch& batch : batches)
+    for (std::size_t at = 0; at < batch.size(); at += keys) {
+      const auto begin = batch.begin() + static_cast<std::ptrdiff_t>(at);
+      const std::size_t n = std::min<std::size_t>(keys, batch.size() - at);
       packets.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(n));
     }
   return packets;
@@ -181,17 +197,26 @@ std::string hot_text(const std::vector<Batch>& batches, std::uint32_t keys, cons
                      std::uint32_t elements) {
   const Arrays arrays = value_arrays(profile, elements);
   if (arrays.count == 0) return "  any key beside any other: memory is the only limit\n";
-  const std::size_t half = batches.size() / 2;
-  const std::vector<Batch> learned = packets_of(batches, 0, half, keys);
-  const std::vector<Batch> counted = packets_of(batches, half, batches.size(), keys);
-  const Assignment by_heat(arrays, learned);
-  std::string out = "  " + std::to_string(arrays.count) + " value arrays of " + std::to_string(arrays.words) +
-                    " words; " + std::to_string(by_heat.keys()) + " keys in the " + std::to_string(half) +
-                    " batches that it learns from, packets of " + std::to_string(keys) + " keys\n";
-  if (by_heat.cold() != 0)
-    out += "  no room for " + std::to_string(by_heat.cold()) + " of them, which stay cold\n";
-  out += line_of("by hash", passes_of(Assignment(arrays), by_heat, counted, arrays.count));
-  out += line_of("by heat", passes_of(by_heat, by_heat, counted, arrays.count));
+  const auto half = batches.begin() + static_cast<std::ptrdiff_t>(batches.size() / 2);
+  const std::vector<Batch> first(batches.begin(), half);
+  const std::vector<Batch> second(half, batches.end());
+  const std::vector<Batch> packets = packets_of(second, keys);
+  const Assignment by_hash(arrays);
+  const Assignment by_heat(arrays, packets_of(first, keys));
+  const auto number = [](std::size_t n) { return std::to_string(n); };
+  std::string out = "  ";
+  out += number(arrays.count) + " value arrays of " + number(arrays.words) + " words; " +
+         number(by_heat.keys()) + " keys in the " + number(first.size()) +
+         " batches that it learns from, packets of " + number(keys) + " keys\n";
+  if (by_heat.cold() != 0) out += "  no room for " + number(by_heat.cold()) + " of them, which stay cold\n";
+  const Passes heat = passes_of(by_heat, by_heat, packets, arrays.count);
+  out += line_of("by hash", passes_of(by_hash, by_heat, packets, arrays.count));
+  out += line_of("by heat", heat);
+  const auto ordered = [&](const Assignment& by) {
+    return number(ordered_packets(by, by_heat, second, arrays.count, keys));
+  };
+  out += "  none, if workers take one key of each array: in " + ordered(by_hash) + " packets by hash and " +
+         ordered(by_heat) + " by heat, not " + number(heat.packets) + "\n";
   return out;
 }
 

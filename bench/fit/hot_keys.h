@@ -61,9 +61,13 @@ struct Passes {
 [[nodiscard]] Passes passes_of(const Assignment& assignment, const Assignment& cold,
                                const std::vector<Batch>& packets, std::uint32_t arrays);
 
+// If workers put at most one key of each array into a packet: how many packets of at most `keys` that takes.
+[[nodiscard]] std::size_t ordered_packets(const Assignment& assignment, const Assignment& cold,
+                                          const std::vector<Batch>& batches, std::uint32_t arrays,
+                                          std::uint32_t keys);
+
 // keys: of each packet, in the order of the batch; the last one has what is left.
-[[nodiscard]] std::vector<Batch> packets_of(const std::vector<Batch>& batches, std::size_t first,
-                                            std::size_t last, std::uint32_t keys);
+[[nodiscard]] std::vector<Batch> packets_of(const std::vector<Batch>& batches, std::uint32_t keys);
 
 // Learned from the first half of the batches, counted on the second; there must be two.
 [[nodiscard]] std::string hot_text(const std::vector<Batch>& batches, std::uint32_t keys,

@@ -48,8 +48,8 @@ TEST(FitHotKeys, bad_input_is_told_with_its_place) {
 }
 
 TEST(FitHotKeys, batches_are_cut_into_packets_in_their_order) {
-  EXPECT_THAT(packets_of({{9}, {1, 2, 3, 4, 5}}, 1, 2, 2),
-              ElementsAre(ElementsAre(1, 2), ElementsAre(3, 4), ElementsAre(5)));
+  EXPECT_THAT(packets_of({{9}, {1, 2, 3, 4, 5}}, 2),
+              ElementsAre(ElementsAre(9), ElementsAre(1, 2), ElementsAre(3, 4), ElementsAre(5)));
 }
 // Pairs that are always together and never otherwise: two arrays are enough.
 TEST(FitHotKeys, keys_that_are_together_come_into_different_arrays) {
@@ -86,12 +86,20 @@ TEST(FitHotKeys, with_fields_of_a_model_few_packets_need_a_second_pass) {
     batches.push_back(batch);
   }
   const Arrays arrays{.count = 24, .words = 1'000};
-  const std::vector<Batch> counted = packets_of(batches, 2'000, 4'000, 8);
-  const Assignment assignment(arrays, packets_of(batches, 0, 2'000, 8));
+  const std::vector<Batch> counted = packets_of({batches.begin() + 2'000, batches.end()}, 8);
+  const Assignment assignment(arrays, packets_of({batches.begin(), batches.begin() + 2'000}, 8));
   const Passes heat = passes_of(assignment, assignment, counted, arrays.count);
   const Passes hash = passes_of(Assignment(arrays), assignment, counted, arrays.count);
   EXPECT_LT(heat.more_than_one, hash.more_than_one / 10);
   EXPECT_GT(hash.more_than_one, 1'000U);
+}
+
+TEST(FitHotKeys, workers_that_take_one_key_of_each_array_need_no_second_pass_but_maybe_more_packets) {
+  const Arrays two{.count = 2, .words = 10};
+  const Assignment apart(two, {{1, 2}, {3, 4}, {1, 4}, {2, 3}});  // 1 and 3, 2 and 4
+  EXPECT_EQ(ordered_packets(apart, apart, {{1, 3, 2, 4}}, 2, 2), 2U);
+  EXPECT_EQ(ordered_packets(apart, apart, {{1, 2, 3, 4}}, 2, 1), 4U) << "packets of one key";
+  EXPECT_EQ(ordered_packets(apart, apart, {{1, 3}, {2}}, 2, 2), 3U) << "two keys of one array";
 }
 
 TEST(FitHotKeys, a_chip_has_as_many_arrays_as_our_pool_program_leaves) {
@@ -108,6 +116,7 @@ TEST(FitHotKeys, the_report_says_both_ways_for_each_chip) {
   EXPECT_THAT(text, HasSubstr("by hash"));
   EXPECT_THAT(text,
               HasSubstr("by heat    0.0 % of packets need more than one pass; 1.00 on average, 1 at most"));
+  EXPECT_THAT(text, HasSubstr("by heat, not 1\n"));
   EXPECT_THAT(hot_text(batches, 8, *pipeline::profile_named("commodity"), 256),
               HasSubstr("memory is the only limit"));
 }
