@@ -8,7 +8,7 @@
 // 2. Weights. All ranks have the same list now, the current set and the names, and add up how often each key is in
 //    their batches; from these sums everybody reckons the next set (choice.h).
 //
-// For H keys of room that is 16 H + 32 H bytes the first time and 4 H + 12 H once the set is full. All sketches,
+// For H keys of room that is at most 16 H + 16 H bytes the first time, and 4 H + 12 H once the set is full. All sketches,
 // side by side, would be ranks x 48 H. Pure. Both sums begin with the stamp of the current set.
 
 #include <cstdint>
