@@ -117,7 +117,8 @@ Rendezvous::Says Rendezvous::rosters(Role role) const {
 Rendezvous::Says Rendezvous::arrive(Id from, int customer, int groups, bool exit) {
   if (!exit && !in_group(from, groups)) return {{from, refusal_frame("it waits at a barrier of others"), true}};
   Says says;
-  if (exit) members_[from].leaving = true;
+  // A server waits there all the time that workers need it.
+  if (exit && members_[from].role == Role::kWorks) members_[from].leaving = true;
   const Place place{customer, groups, exit};
   waiting_[place].insert(from);
   settle(says);

@@ -52,7 +52,7 @@ class Rendezvous {
     std::string host{};
     std::uint16_t port = 0;
     bool ready = false;
-    bool leaving = false;  // it waits at the exit
+    bool leaving = false;  // a worker that waits at the exit
     bool gone = false;
   };
   using Place = std::tuple<int, int, bool>;  // customer, groups, exit

@@ -103,6 +103,9 @@ TEST(KvRendezvous, ALossIsToldAndFailsBarriersButNotTheExit) {
   EXPECT_TRUE(all.lost(1, "closed").empty());  // it had said so: no news
   EXPECT_TRUE(all.take(3, Role::kServes, "", barrier(0, 7, true)).empty());
   EXPECT_TRUE(all.barrier(0, 7, true).empty());
+  Rendezvous serving = formed();
+  EXPECT_TRUE(serving.take(3, Role::kServes, "", barrier(0, 7, true)).empty());
+  EXPECT_EQ(serving.lost(3, "killed").size(), 4U);  // a server that waits there is in use
   const auto over = all.take(4, Role::kServes, "", barrier(0, 7, true));
   EXPECT_EQ(over.size(), 3U);
   for (const auto& say : over) EXPECT_FALSE(say.frame.failed);
