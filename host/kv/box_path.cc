@@ -27,7 +27,8 @@ std::unique_ptr<BoxPath> BoxPath::join(int rank, int workers) {
 }
 
 bool BoxPath::takes(const DenseRequest& request) noexcept {
-  return request.cmd == 0 && (request.kind == value_kind<float>() || request.kind == value_kind<std::int32_t>());
+  return request.cmd == 0 &&
+         (request.kind == value_kind<float>() || request.kind == value_kind<std::int32_t>());
 }
 
 std::uint64_t name_of(const DenseRequest& request) noexcept {
@@ -93,10 +94,12 @@ void BoxPath::pump() {
 
 void BoxPath::issue(Waiting waiting) {
   const Buffer buffer{waiting.request.in, waiting.request.out, waiting.request.count};
-  const ElementType type = waiting.request.kind == value_kind<float>() ? ElementType::kFloat32 : ElementType::kInt32;
+  const ElementType type =
+      waiting.request.kind == value_kind<float>() ? ElementType::kFloat32 : ElementType::kInt32;
   ReduceOptions options;
   options.priority = Priority{};
-  options.done = [held = waiting.request.held, done = std::move(waiting.done)](const Result<OperationStats>& result) {
+  options.done = [held = waiting.request.held,
+                  done = std::move(waiting.done)](const Result<OperationStats>& result) {
     done(result ? std::nullopt : std::optional(failure_of(result.error())));
   };
   ++sums_;
@@ -112,16 +115,17 @@ void BoxPath::agreed(const Result<OperationStats>& result) {
   } else {
     const Waiting refused = std::move(waiting_.front());
     waiting_.pop_front();
-    refused.done(result ? Failure(ErrorCode::kInvalidArgument,
-                                  "keys, lens or type of this PushPull are not the same at all workers; through a box they "
-                                  "must be")
-                        : failure_of(result.error()));
+    refused.done(
+        result
+            ? Failure(
+                  ErrorCode::kInvalidArgument,
+                  "keys, lens or type of this PushPull are not the same at all workers; through a box they "
+                  "must be")
+            : failure_of(result.error()));
   }
   pump();
 }
 
-void BoxPath::leave() {
-  (void)worker_.leave(std::chrono::seconds(10));
-}
+void BoxPath::leave() { (void)worker_.leave(std::chrono::seconds(10)); }
 
 }  // namespace tally::kv

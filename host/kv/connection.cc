@@ -7,18 +7,20 @@
 namespace tally::kv {
 namespace {
 
-constexpr int kQuietSeconds = 5;    // until the kernel asks whether the other end is there
+constexpr int kQuietSeconds = 5;  // until the kernel asks whether the other end is there
 constexpr int kProbeSeconds = 2;
 constexpr int kProbes = 5;
 constexpr int kUnheardMs = 15'000;  // of data that nobody acknowledged
 constexpr std::array<std::byte, 8> kPadding{};
 
-void set_option(int socket, int option, int value) { (void)setsockopt(socket, IPPROTO_TCP, option, &value, sizeof value); }
+void set_option(int socket, int option, int value) {
+  (void)setsockopt(socket, IPPROTO_TCP, option, &value, sizeof value);
+}
 
 }  // namespace
 
-Connection::Connection(asio::ip::tcp::socket socket, Handshake handshake, Handlers handlers, std::size_t bytes,
-                       ConnectionCounters& counters)
+Connection::Connection(asio::ip::tcp::socket socket, Handshake handshake, Handlers handlers,
+                       std::size_t bytes, ConnectionCounters& counters)
     : socket_(std::move(socket)),
       greeting_(socket_.get_executor()),
       handshake_(handshake),
@@ -87,15 +89,18 @@ std::size_t Connection::waiting_bytes() const {
 }
 
 void Connection::read_header() {
-  asio::async_read(socket_, asio::buffer(header_),
-                   [self = shared_from_this()](const asio::error_code& error, std::size_t) {
-                     if (self->closed_) return;
-                     if (error) return self->close(error == asio::error::eof ? "it closed the connection" : error.message());
-                     const auto parsed = parse_header(self->header_, self->handshake_.done() ? self->most_ : kGreetingBytes);
-                     if (parsed) return self->read_body(*parsed);
-                     ++self->counters_.malformed;
-                     self->close("it sent what is no message");
-                   });
+  asio::async_read(
+      socket_, asio::buffer(header_),
+      [self = shared_from_this()](const asio::error_code& error, std::size_t) {
+        if (self->closed_) return;
+        if (error)
+          return self->close(error == asio::error::eof ? "it closed the connection" : error.message());
+        const auto parsed =
+            parse_header(self->header_, self->handshake_.done() ? self->most_ : kGreetingBytes);
+        if (parsed) return self->read_body(*parsed);
+        ++self->counters_.malformed;
+        self->close("it sent what is no message");
+      });
 }
 
 void Connection::read_body(ParsedHeader parsed) {
@@ -105,12 +110,15 @@ void Connection::read_body(ParsedHeader parsed) {
   if (bytes == 0) return deliver(with_body(std::move(parsed), nullptr));
   const std::shared_ptr<std::byte> body(new (std::align_val_t{16}) std::byte[bytes],
                                         [](std::byte* own) { operator delete[](own, std::align_val_t{16}); });
-  asio::async_read(socket_, asio::buffer(body.get(), bytes),
-                   [self = shared_from_this(), parsed = std::move(parsed), body](const asio::error_code& error, std::size_t) {
-                     if (self->closed_) return;
-                     if (error) return self->close(error == asio::error::eof ? "it closed the connection" : error.message());
-                     self->deliver(with_body(parsed, body));
-                   });
+  asio::async_read(
+      socket_, asio::buffer(body.get(), bytes),
+      [self = shared_from_this(), parsed = std::move(parsed), body](const asio::error_code& error,
+                                                                    std::size_t) {
+        if (self->closed_) return;
+        if (error)
+          return self->close(error == asio::error::eof ? "it closed the connection" : error.message());
+        self->deliver(with_body(parsed, body));
+      });
 }
 
 void Connection::deliver(Frame frame) {
@@ -179,14 +187,15 @@ void Connection::write() {
     add(frame.data.lens.data(), 4 * sizes.lens);
     add(frame.text.data(), sizes.text);
   }
-  asio::async_write(socket_, buffers,
-                    [self = shared_from_this(), bytes, frames = batch_.size()](const asio::error_code& error, std::size_t) {
-                      if (self->closed_) return;
-                      if (error) return self->close(error.message());
-                      self->counters_.bytes_sent += bytes;
-                      self->counters_.frames_sent += frames;
-                      self->write();
-                    });
+  asio::async_write(
+      socket_, buffers,
+      [self = shared_from_this(), bytes, frames = batch_.size()](const asio::error_code& error, std::size_t) {
+        if (self->closed_) return;
+        if (error) return self->close(error.message());
+        self->counters_.bytes_sent += bytes;
+        self->counters_.frames_sent += frames;
+        self->write();
+      });
 }
 
 }  // namespace tally::kv

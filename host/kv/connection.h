@@ -20,8 +20,8 @@ namespace tally::kv {
 
 // Of all connections of a node; NodeStatistics says what they are.
 struct ConnectionCounters {
-  std::atomic<std::uint64_t> connections{0}, frames_sent{0}, frames_received{0}, bytes_sent{0}, bytes_received{0},
-      strangers{0}, malformed{0}, dropped{0};
+  std::atomic<std::uint64_t> connections{0}, frames_sent{0}, frames_received{0}, bytes_sent{0},
+      bytes_received{0}, strangers{0}, malformed{0}, dropped{0};
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {

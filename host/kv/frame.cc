@@ -44,7 +44,8 @@ FrameHeader header_of(const Frame& frame) noexcept {
   WireHeader wire{};
   wire.magic = Be<std::uint32_t>(kFrameMagic);
   wire.type = static_cast<std::uint8_t>(frame.type);
-  wire.flags = static_cast<std::uint8_t>((frame.push ? kPush : 0) | (frame.pull ? kPull : 0) | (frame.failed ? kFailed : 0));
+  wire.flags = static_cast<std::uint8_t>((frame.push ? kPush : 0) | (frame.pull ? kPull : 0) |
+                                         (frame.failed ? kFailed : 0));
   wire.kind = static_cast<std::uint8_t>(frame.kind);
   wire.app = Be<std::int32_t>(frame.app);
   wire.customer = Be<std::int32_t>(frame.customer);
@@ -61,7 +62,8 @@ FrameHeader header_of(const Frame& frame) noexcept {
   return bytes;
 }
 
-std::optional<ParsedHeader> parse_header(std::span<const std::byte, kFrameHeaderBytes> bytes, std::size_t most) noexcept {
+std::optional<ParsedHeader> parse_header(std::span<const std::byte, kFrameHeaderBytes> bytes,
+                                         std::size_t most) noexcept {
   const auto wire = wire_at<WireHeader>(bytes.data());
   if (wire.magic.host() != kFrameMagic || wire.type < static_cast<std::uint8_t>(FrameType::kHello) ||
       wire.type > static_cast<std::uint8_t>(kLastFrameType) || wire.flags > (kPush | kPull | kFailed))
@@ -108,8 +110,9 @@ std::optional<Objection> objection_to_request(const Frame& frame) {
   const std::span<const Key> keys(frame.data.keys.data(), frame.data.keys.size());
   const std::span<const int> lens(frame.data.lens.data(), frame.data.lens.size());
   if (auto wrong = objection_to_keys(keys)) return wrong;
-  return objection_to_lens(keys.size(), lens,
-                           frame.push ? std::optional(frame.data.vals.size() / bytes_of(frame.kind)) : std::nullopt);
+  return objection_to_lens(
+      keys.size(), lens,
+      frame.push ? std::optional(frame.data.vals.size() / bytes_of(frame.kind)) : std::nullopt);
 }
 
 std::optional<Objection> objection_to_reply(const Frame& frame, std::size_t keys, bool pull) {
@@ -118,7 +121,8 @@ std::optional<Objection> objection_to_reply(const Frame& frame, std::size_t keys
     return Objection{"the values of the answer are of no type that there is"};
   const std::size_t answered = frame.data.keys.size();
   if (answered != keys)
-    return Objection{"the answer has " + std::to_string(answered) + " keys for a pull of " + std::to_string(keys)};
+    return Objection{"the answer has " + std::to_string(answered) + " keys for a pull of " +
+                     std::to_string(keys)};
   return objection_to_lens(keys, std::span<const int>(frame.data.lens.data(), frame.data.lens.size()),
                            frame.data.vals.size() / bytes_of(frame.kind));
 }

@@ -24,6 +24,7 @@ struct KvText {
   std::string text;
 };
 
-[[nodiscard]] Result<std::variant<KvSettings, KvText>> parse_kv_command_line(int argc, const char* const* argv);
+[[nodiscard]] Result<std::variant<KvSettings, KvText>> parse_kv_command_line(int argc,
+                                                                             const char* const* argv);
 
 }  // namespace tally::kv

@@ -46,7 +46,8 @@ class Teller {
   void begin(const RowServer* rows) {
     const std::lock_guard lock(mutex_);
     rows_ = rows;
-    if (rows != nullptr && settings_.statistics.count() != 0 && !thread_.joinable()) thread_ = std::thread([this] { run(); });
+    if (rows != nullptr && settings_.statistics.count() != 0 && !thread_.joinable())
+      thread_ = std::thread([this] { run(); });
   }
   // Any thread.
   void tell() {
@@ -65,16 +66,24 @@ class Teller {
     line["connections"] = net.connections;
     if (rows_ != nullptr) {
       const RowServerStatistics counted = rows_->statistics();
-      line.update({{"rows", counted.rows},     {"row_bytes", counted.bytes},   {"pushes", counted.pushes},
-                   {"pulls", counted.pulls},   {"merged", counted.merged},     {"keys", counted.keys},
+      line.update({{"rows", counted.rows},
+                   {"row_bytes", counted.bytes},
+                   {"pushes", counted.pushes},
+                   {"pulls", counted.pulls},
+                   {"merged", counted.merged},
+                   {"keys", counted.keys},
                    {"refused", counted.refused}});
     }
-    line.update({{"bytes_in", net.bytes_received}, {"bytes_out", net.bytes_sent}, {"strangers", net.strangers},
-                 {"malformed", net.malformed},     {"dropped", net.dropped}});
+    line.update({{"bytes_in", net.bytes_received},
+                 {"bytes_out", net.bytes_sent},
+                 {"strangers", net.strangers},
+                 {"malformed", net.malformed},
+                 {"dropped", net.dropped}});
     std::string text = line.dump();
     if (!settings_.json) {
       text = "tally-kv:";
-      for (const auto& [name, value] : line.items()) text += " " + name + "=" + text::with_commas(value.get<std::uint64_t>());
+      for (const auto& [name, value] : line.items())
+        text += " " + name + "=" + text::with_commas(value.get<std::uint64_t>());
     }
     std::printf("%s\n", text.c_str());
     std::fflush(stdout);
@@ -92,7 +101,8 @@ class Teller {
 int serve(const KvSettings& settings) {
   for (const auto& [variable, value] : settings.variables) (void)setenv(variable.c_str(), value.c_str(), 1);
   const NodeOptions options = NodeOptions::from_environment();
-  if (options.role == Role::kWorks) return complain("it is a server or a scheduler, and DMLC_ROLE says worker (--role)", true);
+  if (options.role == Role::kWorks)
+    return complain("it is a server or a scheduler, and DMLC_ROLE says worker (--role)", true);
   Teller* telling = nullptr;
   std::mutex mutex;
   // First, so that every thread has the signals blocked. A system has no use for what is half ended: workers see that this

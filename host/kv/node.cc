@@ -29,9 +29,11 @@ std::optional<std::uint64_t> number(const char* name, std::uint64_t low, std::ui
 
 std::uint64_t needed(const char* name, std::uint64_t low, std::uint64_t high) {
   if (const auto value = number(name, low, high)) return *value;
-  throw Failure(ErrorCode::kInvalidArgument, std::string(name) + " is not set; every process of a key-value system needs "
-                                                                 "DMLC_ROLE, DMLC_NUM_WORKER, DMLC_NUM_SERVER, DMLC_PS_ROOT_URI "
-                                                                 "and DMLC_PS_ROOT_PORT");
+  throw Failure(ErrorCode::kInvalidArgument,
+                std::string(name) +
+                    " is not set; every process of a key-value system needs "
+                    "DMLC_ROLE, DMLC_NUM_WORKER, DMLC_NUM_SERVER, DMLC_PS_ROOT_URI "
+                    "and DMLC_PS_ROOT_PORT");
 }
 
 Role role_of(const std::string& word) {
@@ -70,8 +72,10 @@ NodeOptions NodeOptions::from_environment() {
   options.token = token_of_environment();
   if (const auto seconds = number("TALLY_JOIN_TIMEOUT", 1, 86'400))
     options.join_timeout = std::chrono::seconds(static_cast<std::int64_t>(*seconds));
-  if (const auto bytes = number("TALLY_KV_QUEUE", 1 << 16, std::uint64_t{1} << 40)) options.queue_bytes = *bytes;
-  options.box = options.role == Role::kWorks && variable("TALLY_SWITCH") != nullptr && variable("TALLY_JOB") != nullptr;
+  if (const auto bytes = number("TALLY_KV_QUEUE", 1 << 16, std::uint64_t{1} << 40))
+    options.queue_bytes = *bytes;
+  options.box =
+      options.role == Role::kWorks && variable("TALLY_SWITCH") != nullptr && variable("TALLY_JOB") != nullptr;
   return options;
 }
 

@@ -14,8 +14,9 @@ namespace {
 constexpr int kStartBarrier = -1;  // customer of the barrier that start() ends with
 constexpr int kAll = kScheduler + kServerGroup + kWorkerGroup;
 constexpr auto kRetry = std::chrono::milliseconds(50);
-constexpr auto kGrace = std::chrono::seconds(5);      // the scheduler, which knows who is missing, gives up before us
-constexpr auto kFarewell = std::chrono::seconds(2);   // for what waits to be sent, at the end
+constexpr auto kGrace =
+    std::chrono::seconds(5);  // the scheduler, which knows who is missing, gives up before us
+constexpr auto kFarewell = std::chrono::seconds(2);  // for what waits to be sent, at the end
 
 Frame frame_of(FrameType type, SArray<Key> words, std::string text = {}) {
   Frame frame;
@@ -44,9 +45,10 @@ std::string range_text(const Range& range) {
 
 NodeImpl::NodeImpl(NodeOptions options) : options_(std::move(options)), key_(system_key(options_.token)) {
   if (options_.workers < 1 || options_.workers > 4096 || options_.servers < 0 || options_.servers > 1024)
-    throw Failure(ErrorCode::kInvalidArgument, "a key-value system has 1 to 4096 workers (DMLC_NUM_WORKER) and 0 to 1024 "
-                                               "servers (DMLC_NUM_SERVER), not " +
-                                                   std::to_string(options_.workers) + " and " + std::to_string(options_.servers));
+    throw Failure(ErrorCode::kInvalidArgument,
+                  "a key-value system has 1 to 4096 workers (DMLC_NUM_WORKER) and 0 to 1024 "
+                  "servers (DMLC_NUM_SERVER), not " +
+                      std::to_string(options_.workers) + " and " + std::to_string(options_.servers));
   ranges_ = ranges_of(options_.servers);
   servers_.resize(static_cast<std::size_t>(options_.servers));
   workers_.resize(static_cast<std::size_t>(options_.workers));
@@ -56,7 +58,8 @@ NodeImpl::NodeImpl(NodeOptions options) : options_(std::move(options)), key_(sys
     rendezvous_ = std::make_unique<Rendezvous>(options_.workers, options_.servers);
     listen({root, options_.port});
   } else if (options_.role == Role::kServes) {
-    const auto any = root.is_v4() ? asio::ip::address(asio::ip::address_v4::any()) : asio::ip::address_v6::any();
+    const auto any =
+        root.is_v4() ? asio::ip::address(asio::ip::address_v4::any()) : asio::ip::address_v6::any();
     listen({options_.host.empty() ? any : address_of(options_.host, "DMLC_NODE_HOST"), 0});
   }
 }
@@ -69,7 +72,9 @@ NodeImpl::~NodeImpl() {
   finalize(false);
 }
 
-std::string NodeImpl::root_name() const { return "the scheduler at " + options_.root + ":" + std::to_string(options_.port); }
+std::string NodeImpl::root_name() const {
+  return "the scheduler at " + options_.root + ":" + std::to_string(options_.port);
+}
 
 void NodeImpl::listen(const Tcp::endpoint& where) {
   try {
@@ -79,8 +84,8 @@ void NodeImpl::listen(const Tcp::endpoint& where) {
     acceptor_.listen();
     port_ = acceptor_.local_endpoint().port();
   } catch (const asio::system_error& error) {
-    throw Failure(ErrorCode::kSystem, "cannot listen on " + where.address().to_string() + ":" + std::to_string(where.port()) +
-                                          ": " + error.code().message());
+    throw Failure(ErrorCode::kSystem, "cannot listen on " + where.address().to_string() + ":" +
+                                          std::to_string(where.port()) + ": " + error.code().message());
   }
 }
 
@@ -201,17 +206,18 @@ void NodeImpl::fail(ErrorCode code, const std::string& what) {
 }
 
 NodeStatistics NodeImpl::statistics() const {
-  return {counters_.connections, counters_.frames_sent, counters_.frames_received, counters_.bytes_sent,
-          counters_.bytes_received, counters_.strangers, counters_.malformed, counters_.dropped,
-          box_ ? box_->sums() : 0};
+  return {counters_.connections, counters_.frames_sent,    counters_.frames_received,
+          counters_.bytes_sent,  counters_.bytes_received, counters_.strangers,
+          counters_.malformed,   counters_.dropped,        box_ ? box_->sums() : 0};
 }
 
 // --- Barriers.
 
 void NodeImpl::barrier(int customer, int groups) {
   if ((groups & ~kAll) != 0 || (groups & group_of(options_.role)) == 0)
-    throw Failure(ErrorCode::kInvalidArgument, "a barrier of groups " + std::to_string(groups) +
-                                                   ", of which this node is none: kScheduler 1, kServerGroup 2, kWorkerGroup 4");
+    throw Failure(ErrorCode::kInvalidArgument,
+                  "a barrier of groups " + std::to_string(groups) +
+                      ", of which this node is none: kScheduler 1, kServerGroup 2, kWorkerGroup 4");
   arrive(customer, groups, false);
   std::unique_lock lock(mutex_);
   wait_at(lock, customer, groups, false);
@@ -269,9 +275,11 @@ void NodeImpl::say(const Rendezvous::Says& says) {
 void NodeImpl::accept() {
   acceptor_.async_accept([this](const asio::error_code& error, Tcp::socket socket) {
     if (error == asio::error::operation_aborted) return;
-    const auto unproven = std::count_if(links_.begin(), links_.end(), [](const auto& one) { return !one.second->proven(); });
+    const auto unproven =
+        std::count_if(links_.begin(), links_.end(), [](const auto& one) { return !one.second->proven(); });
     if (!error && static_cast<std::size_t>(unproven) < kMostUnproven) {
-      const Link link = connection(std::move(socket), false, [this](const Link& opened) { opened_by_other(opened); });
+      const Link link =
+          connection(std::move(socket), false, [this](const Link& opened) { opened_by_other(opened); });
       link->open(false);
     }
     if (!error) return accept();
@@ -305,8 +313,11 @@ void NodeImpl::call(const Tcp::endpoint& where, Role callee, int rank) {
       return link->open(true);
     }
     if (std::chrono::steady_clock::now() > deadline_)
-      return fail(ErrorCode::kUnreachable, (callee == Role::kSchedules ? root_name() : name_of(callee, rank) + " at " + where.address().to_string() + ":" + std::to_string(where.port())) +
-                                               " cannot be reached: " + error.message());
+      return fail(ErrorCode::kUnreachable,
+                  (callee == Role::kSchedules ? root_name()
+                                              : name_of(callee, rank) + " at " + where.address().to_string() +
+                                                    ":" + std::to_string(where.port())) +
+                      " cannot be reached: " + error.message());
     auto pause = std::make_shared<asio::steady_timer>(io_, kRetry);
     pause->async_wait([this, pause, where, callee, rank](const asio::error_code& cancelled) {
       if (!cancelled) call(where, callee, rank);
@@ -314,11 +325,14 @@ void NodeImpl::call(const Tcp::endpoint& where, Role callee, int rank) {
   });
 }
 
-NodeImpl::Link NodeImpl::connection(Tcp::socket socket, bool caller, std::function<void(const Link&)> opened) {
-  const Handshake handshake(key_, caller, {options_.role, cluster_ != 0 ? rank_ : -1, cluster_}, random::word(), random::word());
+NodeImpl::Link NodeImpl::connection(Tcp::socket socket, bool caller,
+                                    std::function<void(const Link&)> opened) {
+  const Handshake handshake(key_, caller, {options_.role, cluster_ != 0 ? rank_ : -1, cluster_},
+                            random::word(), random::word());
   auto link = std::make_shared<Connection>(
       std::move(socket), handshake,
-      Connection::Handlers{std::move(opened), [this](const Link& from, Frame frame) { return received(from, std::move(frame)); },
+      Connection::Handlers{std::move(opened),
+                           [this](const Link& from, Frame frame) { return received(from, std::move(frame)); },
                            [this](const Link& from, const std::string& why) { closed(from, why); }},
       options_.queue_bytes, counters_);
   link->id = next_id_++;
@@ -342,8 +356,8 @@ void NodeImpl::opened_by_other(const Link& link) {
 void NodeImpl::register_with(const Link& scheduler) {
   cluster_ = scheduler->peer().cluster;
   (void)scheduler->send(frame_of(FrameType::kRegister,
-                                 {static_cast<Key>(options_.rank + 1), Key{port_}, static_cast<Key>(options_.workers),
-                                  static_cast<Key>(options_.servers)},
+                                 {static_cast<Key>(options_.rank + 1), Key{port_},
+                                  static_cast<Key>(options_.workers), static_cast<Key>(options_.servers)},
                                  options_.host));
 }
 
@@ -453,7 +467,8 @@ void NodeImpl::closed(const Link& link, const std::string& why) {
   }
   if (options_.role == Role::kWorks) {
     const int rank = link->peer().rank;
-    if (!link->proven()) return fail(ErrorCode::kUnreachable, "a server of this system was not joined: " + why);
+    if (!link->proven())
+      return fail(ErrorCode::kUnreachable, "a server of this system was not joined: " + why);
     lose_server(rank, why);
     return;
   }
@@ -490,7 +505,8 @@ void NodeImpl::lose_server(int rank, const std::string& why) {
     Peer& server = servers_[static_cast<std::size_t>(rank)];
     server.link.reset();
     if (server.lost.empty())
-      server.lost = name_of(Role::kServes, rank) + " at " + server.address + ":" + std::to_string(server.port) + ", which has " +
+      server.lost = name_of(Role::kServes, rank) + " at " + server.address + ":" +
+                    std::to_string(server.port) + ", which has " +
                     range_text(ranges_[static_cast<std::size_t>(rank)]) + ", is lost: " + why;
     for (const auto& [name, weak] : reply_takers_) {
       if (auto taker = weak.lock()) takers.push_back(std::move(taker));
@@ -534,7 +550,9 @@ bool NodeImpl::has_room(int rank, std::size_t bytes) const {
 std::string NodeImpl::why_lost(int server) const {
   const std::lock_guard lock(mutex_);
   const Peer& peer = servers_[static_cast<std::size_t>(server)];
-  return !peer.lost.empty() || peer.link ? peer.lost : name_of(Role::kServes, server) + " was not joined yet: call Start first";
+  return !peer.lost.empty() || peer.link
+             ? peer.lost
+             : name_of(Role::kServes, server) + " was not joined yet: call Start first";
 }
 
 void NodeImpl::send_to_worker(int rank, Frame frame) {
@@ -560,8 +578,9 @@ int NodeImpl::enter(int app, int customer, const std::weak_ptr<ReplyTaker>& take
   const std::lock_guard lock(mutex_);
   auto& place = reply_takers_[{app, customer}];
   if (!place.expired())
-    throw Failure(ErrorCode::kInvalidArgument, "there is a KVWorker of app " + std::to_string(app) + " and customer " +
-                                                   std::to_string(customer) + " already; give each a customer_id of its own");
+    throw Failure(ErrorCode::kInvalidArgument, "there is a KVWorker of app " + std::to_string(app) +
+                                                   " and customer " + std::to_string(customer) +
+                                                   " already; give each a customer_id of its own");
   place = taker;
   return timestamps_[{app, customer}];
 }
@@ -578,7 +597,8 @@ void NodeImpl::enter_server(int app, const std::weak_ptr<RequestTaker>& taker) {
     const std::lock_guard lock(mutex_);
     auto& place = request_takers_[app];
     if (!place.expired())
-      throw Failure(ErrorCode::kInvalidArgument, "there is a KVServer of app " + std::to_string(app) + " already");
+      throw Failure(ErrorCode::kInvalidArgument,
+                    "there is a KVServer of app " + std::to_string(app) + " already");
     place = taker;
     parked.swap(parked_[app]);
   }

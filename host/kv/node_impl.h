@@ -127,14 +127,15 @@ class NodeImpl : public std::enable_shared_from_this<NodeImpl> {
   mutable std::mutex mutex_{};
   std::condition_variable changed_{};
   int starts_ = 0;
-  bool joined_ = false;    // everybody is there, and reached
-  bool started_ = false;   // and they know it
-  bool leaving_ = false;   // who closes a connection now is not lost
+  bool joined_ = false;   // everybody is there, and reached
+  bool started_ = false;  // and they know it
+  bool leaving_ = false;  // who closes a connection now is not lost
   bool ended_ = false;
   std::optional<Failure> failure_{};  // of the start, or the scheduler is lost
   std::size_t reached_ = 0;           // servers
   std::vector<Peer> servers_{}, workers_{};
-  std::map<std::tuple<int, int, bool>, std::deque<std::string>> releases_{};  // barriers that are over: why not, or empty
+  std::map<std::tuple<int, int, bool>, std::deque<std::string>>
+      releases_{};  // barriers that are over: why not, or empty
   std::map<Place, std::weak_ptr<ReplyTaker>> reply_takers_{};
   std::map<Place, int> timestamps_{};
   std::map<int, std::weak_ptr<RequestTaker>> request_takers_{};

@@ -32,7 +32,8 @@ Rendezvous::Rendezvous(int workers, int servers) : workers_(workers), servers_(s
 Rendezvous::Says Rendezvous::take(Id from, Role role, const std::string& host, const Frame& frame) {
   const auto known = members_.find(from);
   if (frame.type == FrameType::kRegister && known == members_.end()) return enlist(from, role, host, frame);
-  if (known == members_.end() || known->second.rank < 0) return {{from, refusal_frame("it has not registered"), true}};
+  if (known == members_.end() || known->second.rank < 0)
+    return {{from, refusal_frame("it has not registered"), true}};
   if (frame.type == FrameType::kReady && role == Role::kServes && !workers_told_) {
     known->second.ready = true;
     const auto waits = [](const auto& one) { return one.second.role == Role::kServes && !one.second.ready; };
@@ -47,19 +48,26 @@ Rendezvous::Says Rendezvous::take(Id from, Role role, const std::string& host, c
 
 Rendezvous::Says Rendezvous::enlist(Id from, Role role, const std::string& host, const Frame& frame) {
   const auto refuse = [from](const std::string& why) { return Says{{from, refusal_frame(why), true}}; };
-  if (frame.data.keys.size() != 4 || frame.data.keys[0] > 1U << 16 || frame.data.keys[1] > 0xFFFF || role == Role::kSchedules)
+  if (frame.data.keys.size() != 4 || frame.data.keys[0] > 1U << 16 || frame.data.keys[1] > 0xFFFF ||
+      role == Role::kSchedules)
     return refuse("its registration cannot be read");
   if (frame.data.keys[2] != static_cast<Key>(workers_) || frame.data.keys[3] != static_cast<Key>(servers_))
-    return refuse("it expects " + std::to_string(frame.data.keys[2]) + " workers and " + std::to_string(frame.data.keys[3]) +
-                  " servers, and the scheduler " + std::to_string(workers_) + " and " + std::to_string(servers_) +
+    return refuse("it expects " + std::to_string(frame.data.keys[2]) + " workers and " +
+                  std::to_string(frame.data.keys[3]) + " servers, and the scheduler " +
+                  std::to_string(workers_) + " and " + std::to_string(servers_) +
                   " (DMLC_NUM_WORKER, DMLC_NUM_SERVER)");
   const int most = role == Role::kServes ? servers_ : workers_;
   if (complete_ || count(role) == most)
-    return refuse("all " + std::to_string(most) + (role == Role::kServes ? " servers" : " workers") + " are there already");
-  Member member{.role = role, .wish = static_cast<int>(frame.data.keys[0]) - 1, .host = frame.text.empty() ? host : frame.text,
-                .port = static_cast<std::uint16_t>(frame.data.keys[1]), .ready = role == Role::kWorks};
+    return refuse("all " + std::to_string(most) + (role == Role::kServes ? " servers" : " workers") +
+                  " are there already");
+  Member member{.role = role,
+                .wish = static_cast<int>(frame.data.keys[0]) - 1,
+                .host = frame.text.empty() ? host : frame.text,
+                .port = static_cast<std::uint16_t>(frame.data.keys[1]),
+                .ready = role == Role::kWorks};
   if (member.wish >= most)
-    return refuse("it asks for rank " + std::to_string(member.wish) + " of " + std::to_string(most) + " (DMLC_RANK)");
+    return refuse("it asks for rank " + std::to_string(member.wish) + " of " + std::to_string(most) +
+                  " (DMLC_RANK)");
   for (const auto& [id, other] : members_) {
     if (member.wish >= 0 && other.role == role && other.wish == member.wish)
       return refuse("rank " + std::to_string(member.wish) + " is taken by another (DMLC_RANK)");
@@ -115,7 +123,8 @@ Rendezvous::Says Rendezvous::rosters(Role role) const {
 }
 
 Rendezvous::Says Rendezvous::arrive(Id from, int customer, int groups, bool exit) {
-  if (!exit && !in_group(from, groups)) return {{from, refusal_frame("it waits at a barrier of others"), true}};
+  if (!exit && !in_group(from, groups))
+    return {{from, refusal_frame("it waits at a barrier of others"), true}};
   Says says;
   // A server waits there all the time that workers need it.
   if (exit && members_[from].role == Role::kWorks) members_[from].leaving = true;
@@ -162,7 +171,8 @@ void Rendezvous::settle(Says& says) {
     }
     const std::set<Id>& here = waiting_[place];
     bool all = complete_;
-    for (const auto& [id, member] : members_) all &= member.gone || !in_group(id, groups) || here.contains(id);
+    for (const auto& [id, member] : members_)
+      all &= member.gone || !in_group(id, groups) || here.contains(id);
     if (all) release(place, {}, says);
   }
 }
@@ -192,7 +202,8 @@ Rendezvous::Says Rendezvous::lost(Id id, const std::string& why) {
 
 Rendezvous::Says Rendezvous::give_up() {
   Says says;
-  for (const auto& [id, member] : members_) says.push_back({id, refusal_frame("not everybody came: " + missing()), true});
+  for (const auto& [id, member] : members_)
+    says.push_back({id, refusal_frame("not everybody came: " + missing()), true});
   return says;
 }
 
@@ -202,8 +213,8 @@ std::string Rendezvous::missing() const {
 }
 
 int Rendezvous::count(Role role) const {
-  return static_cast<int>(
-      std::count_if(members_.begin(), members_.end(), [role](const auto& one) { return one.second.role == role; }));
+  return static_cast<int>(std::count_if(members_.begin(), members_.end(),
+                                        [role](const auto& one) { return one.second.role == role; }));
 }
 
 }  // namespace tally::kv

@@ -42,7 +42,9 @@ class Rendezvous {
   [[nodiscard]] std::string missing() const;  // "1 of 2 workers, 0 of 1 servers": who is there
 
   // The scheduler's own barrier.
-  [[nodiscard]] Says barrier(int customer, int groups, bool exit) { return arrive(kSelf, customer, groups, exit); }
+  [[nodiscard]] Says barrier(int customer, int groups, bool exit) {
+    return arrive(kSelf, customer, groups, exit);
+  }
 
  private:
   struct Member {

@@ -47,7 +47,8 @@ struct RowServer::Work {
 };
 
 RowServer::RowServer(Node& node, const RowServerOptions& options)
-    : options_(options), ranges_(parts_of(node.ranges()[static_cast<std::size_t>(node.rank())], options.shards)) {
+    : options_(options),
+      ranges_(parts_of(node.ranges()[static_cast<std::size_t>(node.rank())], options.shards)) {
   RowsOptions rows = options.rows;
   rows.most_bytes /= static_cast<std::size_t>(options.shards);
   for (int i = 0; i < options.shards; ++i) {
@@ -57,7 +58,8 @@ RowServer::RowServer(Node& node, const RowServerOptions& options)
   }
   server_ = std::make_unique<KVServer<float>>(node, options.app);
   server_->set_request_handle(
-      [this](const KVMeta& meta, const KVPairs<float>& data, KVServer<float>*) { take(meta, data); }, options.merge);
+      [this](const KVMeta& meta, const KVPairs<float>& data, KVServer<float>*) { take(meta, data); },
+      options.merge);
 }
 
 RowServer::~RowServer() {
@@ -81,7 +83,8 @@ void RowServer::take(const KVMeta& meta, const KVPairs<float>& data) {
   const auto work = std::make_shared<Work>();
   work->meta = meta;
   work->data = data;
-  const std::vector<Slice> slices = slices_of(keys, std::span<const int>(data.lens.data(), data.lens.size()), data.vals.size(), ranges_);
+  const std::vector<Slice> slices =
+      slices_of(keys, std::span<const int>(data.lens.data(), data.lens.size()), data.vals.size(), ranges_);
   for (std::size_t i = 0; i < slices.size(); ++i) {
     if (slices[i].keys != 0) work->parts.push_back({i, slices[i]});
   }
@@ -101,8 +104,11 @@ void RowServer::do_part(Work& work, std::size_t part) {
   const std::span<const Key> keys(data.keys.data() + mine.slice.key, mine.slice.keys);
   try {
     if (work.meta.push) {
-      const auto lens = data.lens.empty() ? std::span<const int>() : std::span<const int>(data.lens.data() + mine.slice.key, keys.size());
-      shard.rows.push(keys, lens, data.vals.size() / data.keys.size(), data.vals.data() + mine.slice.val, mine.slice.key);
+      const auto lens = data.lens.empty()
+                            ? std::span<const int>()
+                            : std::span<const int>(data.lens.data() + mine.slice.key, keys.size());
+      shard.rows.push(keys, lens, data.vals.size() / data.keys.size(), data.vals.data() + mine.slice.val,
+                      mine.slice.key);
     }
     if (work.meta.pull) shard.rows.pull(keys, mine.vals, mine.lens);
   } catch (const Failure& failure) {
@@ -137,7 +143,8 @@ void RowServer::answer(Work& work) {
     }
     // Lens that are all the same go without saying.
     const int each = reply.lens.front();
-    if (each != 0 && std::all_of(reply.lens.begin(), reply.lens.end(), [each](int one) { return one == each; }))
+    if (each != 0 &&
+        std::all_of(reply.lens.begin(), reply.lens.end(), [each](int one) { return one == each; }))
       reply.lens = SArray<int>();
   }
   server_->Response(work.meta, reply);

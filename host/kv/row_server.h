@@ -15,8 +15,8 @@
 namespace tally::kv {
 
 struct RowServerOptions {
-  RowsOptions rows{};       // most_bytes: of all shards together
-  int shards = 1;           // 1..64
+  RowsOptions rows{};  // most_bytes: of all shards together
+  int shards = 1;      // 1..64
   Merge merge = Merge::kOff;
   int app = 0;
 };
@@ -27,7 +27,7 @@ struct RowServerStatistics {
   std::uint64_t keys = 0;
   std::uint64_t refused = 0;
   std::uint64_t rows = 0;
-  std::uint64_t bytes = 0;              // of rows and their table
+  std::uint64_t bytes = 0;  // of rows and their table
 };
 
 class RowServer {

@@ -32,7 +32,8 @@ const Rows::Place* Rows::find(Key key) const noexcept {
   return place.row == nullptr ? nullptr : &place;
 }
 
-void Rows::push(std::span<const Key> keys, std::span<const int> lens, std::size_t each, const float* vals, std::size_t first) {
+void Rows::push(std::span<const Key> keys, std::span<const int> lens, std::size_t each, const float* vals,
+                std::size_t first) {
   std::size_t fresh = 0;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const std::size_t length = length_of(lens, each, i);
@@ -41,15 +42,15 @@ void Rows::push(std::span<const Key> keys, std::span<const int> lens, std::size_
       fresh += sizeof(Place) * 2 + length * sizeof(float);
     } else if (place->length != length) {
       throw Failure(ErrorCode::kInvalidArgument,
-                    "the row of key " + std::to_string(keys[i]) + " has " + std::to_string(place->length) + " values, and " +
-                        std::to_string(length) + " are pushed",
+                    "the row of key " + std::to_string(keys[i]) + " has " + std::to_string(place->length) +
+                        " values, and " + std::to_string(length) + " are pushed",
                     static_cast<std::int64_t>(first + i));
     }
   }
   if (options_.most_bytes != 0 && fresh != 0 && bytes_ + fresh > options_.most_bytes)
     throw Failure(ErrorCode::kRefused,
-                  "this server has no room for more rows: " + std::to_string(used_) + " have " + std::to_string(bytes_) +
-                      " bytes (--memory)",
+                  "this server has no room for more rows: " + std::to_string(used_) + " have " +
+                      std::to_string(bytes_) + " bytes (--memory)",
                   static_cast<std::int64_t>(first));
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const std::size_t length = length_of(lens, each, i);

@@ -19,9 +19,9 @@ enum class Rule : std::uint8_t {
 
 struct RowsOptions {
   Rule rule = Rule::kSum;
-  float rate = 0.01F;               // of kSgd
-  std::size_t dimension = 1;        // of a row that is pulled, without lens to go by, before it was pushed: zeros
-  std::size_t most_bytes = 0;       // of all rows
+  float rate = 0.01F;          // of kSgd
+  std::size_t dimension = 1;   // of a row that is pulled, without lens to go by, before it was pushed: zeros
+  std::size_t most_bytes = 0;  // of all rows
 };
 
 class Rows {
@@ -30,7 +30,8 @@ class Rows {
 
   // lens empty: `each` values for each key. Throws a Failure, before anything is changed, with the index of the key; `first`
   // is that of keys[0].
-  void push(std::span<const Key> keys, std::span<const int> lens, std::size_t each, const float* vals, std::size_t first);
+  void push(std::span<const Key> keys, std::span<const int> lens, std::size_t each, const float* vals,
+            std::size_t first);
   // Appends values and lengths.
   void pull(std::span<const Key> keys, std::vector<float>& vals, std::vector<int>& lens) const;
 

@@ -9,7 +9,8 @@
 namespace tally::kv {
 namespace {
 
-constexpr std::size_t kMostWaiting = std::size_t{64} << 20;  // bytes of requests, beyond which connections are held
+constexpr std::size_t kMostWaiting = std::size_t{64}
+                                     << 20;  // bytes of requests, beyond which connections are held
 
 int id_of_worker(int rank) noexcept { return 9 + 2 * rank; }
 
@@ -18,7 +19,9 @@ int id_of_worker(int rank) noexcept { return 9 + 2 * rank; }
 class ServerCore::Impl final : public RequestTaker, public std::enable_shared_from_this<Impl> {
  public:
   Impl(std::shared_ptr<NodeImpl> node, int app)
-      : node_(std::move(node)), app_(app), inbox_("tally-kv-serve", kMostWaiting, [this] { node_->resume_all(); }) {}
+      : node_(std::move(node)),
+        app_(app),
+        inbox_("tally-kv-serve", kMostWaiting, [this] { node_->resume_all(); }) {}
 
   void enter() { node_->enter_server(app_, weak_from_this()); }
   void leave() {
@@ -87,7 +90,8 @@ class ServerCore::Impl final : public RequestTaker, public std::enable_shared_fr
     meta.sender = id_of_worker(worker);
     meta.timestamp = frame.timestamp;
     meta.customer_id = frame.customer;
-    if (frame.kind != kind_) return refuse(meta, "this server's values are of another type", Failure::kNoIndex);
+    if (frame.kind != kind_)
+      return refuse(meta, "this server's values are of another type", Failure::kNoIndex);
     try {
       handle_({meta, frame.kind, frame.data});
     } catch (const Failure& failure) {
@@ -105,7 +109,9 @@ class ServerCore::Impl final : public RequestTaker, public std::enable_shared_fr
   Inbox inbox_;  // the last: it uses the others
 };
 
-ServerCore::ServerCore(Node& node, int app_id) : impl_(std::make_shared<Impl>(node.impl_, app_id)) { impl_->enter(); }
+ServerCore::ServerCore(Node& node, int app_id) : impl_(std::make_shared<Impl>(node.impl_, app_id)) {
+  impl_->enter();
+}
 ServerCore::~ServerCore() { impl_->leave(); }
 
 void ServerCore::serve(ValueKind kind, std::function<void(Arrival)> handle, std::function<void(int)> gone) {

@@ -29,7 +29,7 @@ struct Objection {
 [[nodiscard]] std::vector<Range> ranges_of(int servers);
 
 // Arrays to which nobody objects, by range. vals: 0 for a pull.
-[[nodiscard]] std::vector<Slice> slices_of(std::span<const Key> keys, std::span<const int> lens, std::size_t vals,
-                                           std::span<const Range> ranges);
+[[nodiscard]] std::vector<Slice> slices_of(std::span<const Key> keys, std::span<const int> lens,
+                                           std::size_t vals, std::span<const Range> ranges);
 
 }  // namespace tally::kv

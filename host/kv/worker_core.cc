@@ -24,7 +24,8 @@ void throw_objection(const std::optional<Objection>& objection) {
 
 class WorkerCore::Impl final : public ReplyTaker, public std::enable_shared_from_this<Impl> {
  public:
-  Impl(std::shared_ptr<NodeImpl> node, int app, int customer) : node_(std::move(node)), app_(app), customer_(customer) {}
+  Impl(std::shared_ptr<NodeImpl> node, int app, int customer)
+      : node_(std::move(node)), app_(app), customer_(customer) {}
 
   void enter() {
     first_ = next_ = node_->enter(app_, customer_, weak_from_this());
@@ -57,7 +58,8 @@ class WorkerCore::Impl final : public ReplyTaker, public std::enable_shared_from
       if (!node_->has_room(part.server, kFrameHeaderBytes + sizes_of(frame).total()))
         throw Failure(ErrorCode::kInvalidArgument,
                       "what waits for server " + std::to_string(part.server) + " would be more than " +
-                          std::to_string(node_->options().queue_bytes) + " bytes (TALLY_KV_QUEUE); Wait before the next request",
+                          std::to_string(node_->options().queue_bytes) +
+                          " bytes (TALLY_KV_QUEUE); Wait before the next request",
                       static_cast<std::int64_t>(part.first));
       frames.emplace_back(part.server, std::move(frame));
     }
@@ -70,9 +72,12 @@ class WorkerCore::Impl final : public ReplyTaker, public std::enable_shared_from
       frame.timestamp = timestamp;
       const Sent sent = node_->send_to_server(server, std::move(frame));
       if (sent == Sent::kTaken) continue;
-      const std::string why = sent == Sent::kLost ? node_->why_lost(server)
-                                                  : "what waits for server " + std::to_string(server) + " is too much";
-      inbox_.post([this, timestamp, to = server, why] { fail_part(timestamp, to, Failure(ErrorCode::kUnreachable, why)); });
+      const std::string why = sent == Sent::kLost
+                                  ? node_->why_lost(server)
+                                  : "what waits for server " + std::to_string(server) + " is too much";
+      inbox_.post([this, timestamp, to = server, why] {
+        fail_part(timestamp, to, Failure(ErrorCode::kUnreachable, why));
+      });
     }
     return timestamp;
   }
@@ -97,7 +102,8 @@ class WorkerCore::Impl final : public ReplyTaker, public std::enable_shared_from
 
   void wait(int timestamp) {
     if (inbox_.here())
-      throw Failure(ErrorCode::kInvalidArgument, "Wait in a callback would wait for itself; issue the next request instead");
+      throw Failure(ErrorCode::kInvalidArgument,
+                    "Wait in a callback would wait for itself; issue the next request instead");
     std::unique_lock lock(mutex_);
     check_timestamp(timestamp);
     done_.wait(lock, [this, timestamp] { return !pending_.contains(timestamp); });
@@ -108,7 +114,8 @@ class WorkerCore::Impl final : public ReplyTaker, public std::enable_shared_from
     std::unique_lock lock(mutex_);
     check_timestamp(timestamp);
     if (inbox_.here()) patience = std::chrono::milliseconds(0);
-    if (!done_.wait_for(lock, patience, [this, timestamp] { return !pending_.contains(timestamp); })) return false;
+    if (!done_.wait_for(lock, patience, [this, timestamp] { return !pending_.contains(timestamp); }))
+      return false;
     throw_failure(timestamp);
     return true;
   }
@@ -162,10 +169,11 @@ class WorkerCore::Impl final : public ReplyTaker, public std::enable_shared_from
 
   void check_timestamp(int timestamp) const {
     if (timestamp < first_ || timestamp >= next_)
-      throw Failure(ErrorCode::kInvalidArgument,
-                    "no request of this KVWorker has timestamp " + std::to_string(timestamp) +
-                        (next_ == first_ ? std::string("; it has made none")
-                                         : "; they are " + std::to_string(first_) + ".." + std::to_string(next_ - 1)));
+      throw Failure(
+          ErrorCode::kInvalidArgument,
+          "no request of this KVWorker has timestamp " + std::to_string(timestamp) +
+              (next_ == first_ ? std::string("; it has made none")
+                               : "; they are " + std::to_string(first_) + ".." + std::to_string(next_ - 1)));
   }
   void throw_failure(int timestamp) const {
     if (const auto at = failures_.find(timestamp); at != failures_.end()) throw at->second;
@@ -191,8 +199,10 @@ class WorkerCore::Impl final : public ReplyTaker, public std::enable_shared_from
       return fail_part(frame.timestamp, server, Failure(ErrorCode::kRefused, whose + frame.text, index));
     }
     auto objection = objection_to_reply(frame, asked.keys, pull);
-    if (!objection && pull && frame.kind != kind) objection = Objection{"the answer has values of another type"};
-    if (objection) return fail_part(frame.timestamp, server, Failure(ErrorCode::kCorrupt, whose + objection->text));
+    if (!objection && pull && frame.kind != kind)
+      objection = Objection{"the answer has values of another type"};
+    if (objection)
+      return fail_part(frame.timestamp, server, Failure(ErrorCode::kCorrupt, whose + objection->text));
     answered(frame.timestamp, server, frame.data);
   }
 
@@ -224,7 +234,8 @@ class WorkerCore::Impl final : public ReplyTaker, public std::enable_shared_from
     Pending pending = std::move(pending_.at(timestamp));
     const auto on_failure = on_failure_;
     lock.unlock();
-    std::sort(pending.replies.begin(), pending.replies.end(), [](const Reply& a, const Reply& b) { return a.server < b.server; });
+    std::sort(pending.replies.begin(), pending.replies.end(),
+              [](const Reply& a, const Reply& b) { return a.server < b.server; });
     if (!pending.failure) {
       try {
         if (pending.gather) pending.gather(pending.replies);
@@ -255,7 +266,8 @@ class WorkerCore::Impl final : public ReplyTaker, public std::enable_shared_from
   std::map<int, Pending> pending_{};
   std::map<int, Failure> failures_{};
   std::function<void(int, const Failure&)> on_failure_{};
-  Inbox inbox_{"tally-kv-worker", std::numeric_limits<std::size_t>::max(), [] {}};  // the last: it uses the others
+  Inbox inbox_{"tally-kv-worker", std::numeric_limits<std::size_t>::max(),
+               [] {}};  // the last: it uses the others
 };
 
 WorkerCore::WorkerCore(Node& node, int app_id, int customer_id)
@@ -277,10 +289,16 @@ std::vector<Slice> WorkerCore::slices(std::span<const Key> keys, std::span<const
 }
 
 int WorkerCore::send(Request request) { return impl_->send(std::move(request)); }
-std::optional<int> WorkerCore::send_to_box(DenseRequest request) { return impl_->send_to_box(std::move(request)); }
+std::optional<int> WorkerCore::send_to_box(DenseRequest request) {
+  return impl_->send_to_box(std::move(request));
+}
 void WorkerCore::wait(int timestamp) { impl_->wait(timestamp); }
-bool WorkerCore::wait_for(int timestamp, std::chrono::milliseconds patience) { return impl_->wait_for(timestamp, patience); }
-void WorkerCore::on_failure(std::function<void(int, const Failure&)> handle) { impl_->on_failure(std::move(handle)); }
+bool WorkerCore::wait_for(int timestamp, std::chrono::milliseconds patience) {
+  return impl_->wait_for(timestamp, patience);
+}
+void WorkerCore::on_failure(std::function<void(int, const Failure&)> handle) {
+  impl_->on_failure(std::move(handle));
+}
 const std::vector<Range>& WorkerCore::ranges() const { return impl_->ranges(); }
 
 }  // namespace tally::kv

@@ -52,27 +52,30 @@ class KVWorker {
   using Callback = std::function<void()>;
   // Of each range whether it has any keys, and which.
   using SlicedKVs = std::vector<std::pair<bool, KVPairs<Val>>>;
-  using Slicer = std::function<void(const KVPairs<Val>& send, const std::vector<Range>& ranges, SlicedKVs* sliced)>;
+  using Slicer =
+      std::function<void(const KVPairs<Val>& send, const std::vector<Range>& ranges, SlicedKVs* sliced)>;
 
   // app_id: of the KVServer that is meant; customer_id tells workers of one app in one process apart.
   explicit KVWorker(int app_id, int customer_id = 0) : KVWorker(Node::process(), app_id, customer_id) {}
   KVWorker(Node& node, int app_id, int customer_id) : core_(node, app_id, customer_id) {}
 
   // The vectors are copied before the call returns. keys unique and ascending; lens empty: as many values for each key.
-  int Push(const std::vector<Key>& keys, const std::vector<Val>& vals, const std::vector<int>& lens = {}, int cmd = 0,
-           const Callback& callback = nullptr, int priority = 0) {
+  int Push(const std::vector<Key>& keys, const std::vector<Val>& vals, const std::vector<int>& lens = {},
+           int cmd = 0, const Callback& callback = nullptr, int priority = 0) {
     return ZPush(SArray<Key>(keys), SArray<Val>(vals), SArray<int>(lens), cmd, callback, priority);
   }
   // vals: empty, or as large as what comes; lens likewise. Both the caller's, untouched until it is done.
-  int Pull(const std::vector<Key>& keys, std::vector<Val>* vals, std::vector<int>* lens = nullptr, int cmd = 0,
-           const Callback& callback = nullptr, int priority = 0) {
+  int Pull(const std::vector<Key>& keys, std::vector<Val>* vals, std::vector<int>* lens = nullptr,
+           int cmd = 0, const Callback& callback = nullptr, int priority = 0) {
     return request(false, true, {SArray<Key>(keys), {}, {}, priority}, cmd, callback, into(vals, lens));
   }
   // Of all values that are pushed, what the server makes of them. Through a box (Node: `box`) it is the sum of what all
   // workers give, for which all of them call it with the same keys and lens, in the same order.
   int PushPull(const std::vector<Key>& keys, const std::vector<Val>& vals, std::vector<Val>* outs,
-               std::vector<int>* lens = nullptr, int cmd = 0, const Callback& callback = nullptr, int priority = 0) {
-    return push_pull({SArray<Key>(keys), SArray<Val>(vals), lens_of(lens), priority}, outs, lens, cmd, callback);
+               std::vector<int>* lens = nullptr, int cmd = 0, const Callback& callback = nullptr,
+               int priority = 0) {
+    return push_pull({SArray<Key>(keys), SArray<Val>(vals), lens_of(lens), priority}, outs, lens, cmd,
+                     callback);
   }
   // Without copies: the arrays' memory stays untouched until it is done.
   int ZPush(const SArray<Key>& keys, const SArray<Val>& vals, const SArray<int>& lens = {}, int cmd = 0,
@@ -83,8 +86,9 @@ class KVWorker {
             const Callback& callback = nullptr, int priority = 0) {
     return request(false, true, {keys, {}, {}, priority}, cmd, callback, into(vals, lens));
   }
-  int ZPushPull(const SArray<Key>& keys, const SArray<Val>& vals, SArray<Val>* outs, SArray<int>* lens = nullptr,
-                int cmd = 0, const Callback& callback = nullptr, int priority = 0) {
+  int ZPushPull(const SArray<Key>& keys, const SArray<Val>& vals, SArray<Val>* outs,
+                SArray<int>* lens = nullptr, int cmd = 0, const Callback& callback = nullptr,
+                int priority = 0) {
     return push_pull({keys, vals, lens_of(lens), priority}, outs, lens, cmd, callback);
   }
 
@@ -105,19 +109,23 @@ class KVWorker {
   [[nodiscard]] static SArray<int> lens_of(const std::vector<int>* lens) {
     return lens == nullptr ? SArray<int>() : SArray<int>(*lens);
   }
-  [[nodiscard]] static SArray<int> lens_of(const SArray<int>* lens) { return lens == nullptr ? SArray<int>() : *lens; }
+  [[nodiscard]] static SArray<int> lens_of(const SArray<int>* lens) {
+    return lens == nullptr ? SArray<int>() : *lens;
+  }
 
   template <class Vals, class Lens>
   int push_pull(KVPairs<Val> send, Vals* outs, Lens* lens, int cmd, const Callback& callback) {
     if constexpr (std::is_same_v<Val, float> || std::is_same_v<Val, std::int32_t>) {
       WorkerCore::check_keys(std::span(send.keys.data(), send.keys.size()));
-      WorkerCore::check_lens(send.keys.size(), std::span(send.lens.data(), send.lens.size()), send.vals.size());
+      WorkerCore::check_lens(send.keys.size(), std::span(send.lens.data(), send.lens.size()),
+                             send.vals.size());
       if (outs->empty()) outs->resize(send.vals.size());
       if (outs->size() == send.vals.size()) {
         auto held = std::make_shared<KVPairs<Val>>(send);
-        const auto sent = core_.send_to_box({cmd, value_kind<Val>(), std::span<const Key>(held->keys.data(), held->keys.size()),
-                                             std::span<const int>(held->lens.data(), held->lens.size()), held->vals.data(),
-                                             outs->data(), held->vals.size(), held, callback});
+        const auto sent = core_.send_to_box(
+            {cmd, value_kind<Val>(), std::span<const Key>(held->keys.data(), held->keys.size()),
+             std::span<const int>(held->lens.data(), held->lens.size()), held->vals.data(), outs->data(),
+             held->vals.size(), held, callback});
         if (sent) return *sent;
       }
     }
@@ -136,13 +144,15 @@ class KVWorker {
     else
       slice(send, &sliced);
     if (sliced.size() != core_.ranges().size())
-      throw Failure(ErrorCode::kInvalidArgument, "the slicer made " + std::to_string(sliced.size()) + " slices for " +
-                                                     std::to_string(core_.ranges().size()) + " servers");
+      throw Failure(ErrorCode::kInvalidArgument, "the slicer made " + std::to_string(sliced.size()) +
+                                                     " slices for " + std::to_string(core_.ranges().size()) +
+                                                     " servers");
     for (std::size_t server = 0; server < sliced.size(); ++server) {
       auto& [some, part] = sliced[server];
       if (!some || part.keys.empty()) continue;
       const auto first = std::lower_bound(keys.begin(), keys.end(), part.keys.front()) - keys.begin();
-      out.parts.push_back({static_cast<int>(server), {part.keys, SArray<std::byte>(part.vals), part.lens},
+      out.parts.push_back({static_cast<int>(server),
+                           {part.keys, SArray<std::byte>(part.vals), part.lens},
                            static_cast<std::size_t>(first)});
     }
     return core_.send(std::move(out));
@@ -150,7 +160,8 @@ class KVWorker {
 
   void slice(const KVPairs<Val>& send, SlicedKVs* sliced) const {
     for (const Slice& part : WorkerCore::slices(std::span(send.keys.data(), send.keys.size()),
-                                                std::span(send.lens.data(), send.lens.size()), send.vals.size(), core_.ranges())) {
+                                                std::span(send.lens.data(), send.lens.size()),
+                                                send.vals.size(), core_.ranges())) {
       KVPairs<Val> one;
       if (part.keys != 0) {
         one.keys = send.keys.segment(part.key, part.key + part.keys);
@@ -192,8 +203,9 @@ class KVWorker {
   static void take_size(Array& array, std::size_t size, const char* what) {
     if (array.empty()) array.resize(size);
     if (array.size() != size)
-      throw Failure(ErrorCode::kInvalidArgument, "there is room for " + std::to_string(array.size()) + " " + what + ", and " +
-                                                     std::to_string(size) + " came; give an empty array, or one as large");
+      throw Failure(ErrorCode::kInvalidArgument, "there is room for " + std::to_string(array.size()) + " " +
+                                                     what + ", and " + std::to_string(size) +
+                                                     " came; give an empty array, or one as large");
   }
 
   Slicer slicer_{};
@@ -202,8 +214,8 @@ class KVWorker {
 
 // How a server takes the pushes of several workers.
 enum class Merge : std::uint8_t {
-  kOff,       // each by itself, as it comes: asynchronous
-  kSum,       // when all workers pushed the same keys, once, with their sum: KVMeta::num_merge and contributors
+  kOff,  // each by itself, as it comes: asynchronous
+  kSum,  // when all workers pushed the same keys, once, with their sum: KVMeta::num_merge and contributors
   // Likewise; but the handler is called as often as there were pushes, the first time with the sum, then with zeros: for
   // handlers that count requests until NumWorkers(). It answers each.
   kCounting,
@@ -227,7 +239,8 @@ class KVServer {
         value_kind<Val>(), [this](Arrival arrival) { take(std::move(arrival)); },
         [this](int rank) {
           for (const KVMeta& meta : rounds_->take_hopeless(rank))
-            core_.refuse(meta, "worker " + std::to_string(rank) + " is lost, and had not pushed yet", Failure::kNoIndex);
+            core_.refuse(meta, "worker " + std::to_string(rank) + " is lost, and had not pushed yet",
+                         Failure::kNoIndex);
         });
   }
   // To all workers that are in it, if it was merged.
@@ -271,8 +284,9 @@ struct KVServerDefaultHandle {
   void operator()(const KVMeta& meta, const KVPairs<Val>& data, KVServer<Val>* server) {
     const std::size_t count = data.keys.size();
     if (meta.push && data.vals.size() != count)
-      throw Failure(ErrorCode::kInvalidArgument, "this server has one value for each key, and " + std::to_string(data.vals.size()) +
-                                                     " were pushed for " + std::to_string(count) + " keys");
+      throw Failure(ErrorCode::kInvalidArgument, "this server has one value for each key, and " +
+                                                     std::to_string(data.vals.size()) + " were pushed for " +
+                                                     std::to_string(count) + " keys");
     KVPairs<Val> answer;
     if (meta.pull) {
       answer.keys = data.keys;

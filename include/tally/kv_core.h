@@ -9,8 +9,8 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <type_traits>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "tally/kv_node.h"
@@ -26,7 +26,9 @@ template <class Val>
   constexpr int kClass = std::floating_point<Val> ? 32 : std::is_signed_v<Val> ? 64 : 96;
   return static_cast<ValueKind>(kClass | static_cast<int>(sizeof(Val)));
 }
-[[nodiscard]] constexpr std::size_t bytes_of(ValueKind kind) noexcept { return static_cast<std::size_t>(kind) & 31U; }
+[[nodiscard]] constexpr std::size_t bytes_of(ValueKind kind) noexcept {
+  return static_cast<std::size_t>(kind) & 31U;
+}
 
 // A request as its server sees it. The first fields are PS-lite's.
 struct KVMeta {
@@ -90,7 +92,7 @@ struct DenseRequest {
   std::span<const int> lens;
   const void* in = nullptr;
   void* out = nullptr;
-  std::size_t count = 0;        // values
+  std::size_t count = 0;         // values
   std::shared_ptr<void> held{};  // until it is done
   std::function<void()> callback{};
 };
@@ -106,8 +108,8 @@ class WorkerCore {
   static void check_keys(std::span<const Key> keys);
   static void check_lens(std::size_t keys, std::span<const int> lens, std::optional<std::size_t> pushed);
   // By range; keys beyond all ranges belong to the last one.
-  [[nodiscard]] static std::vector<Slice> slices(std::span<const Key> keys, std::span<const int> lens, std::size_t vals,
-                                                 std::span<const Range> ranges);
+  [[nodiscard]] static std::vector<Slice> slices(std::span<const Key> keys, std::span<const int> lens,
+                                                 std::size_t vals, std::span<const Range> ranges);
 
   int send(Request request);
   // THE SEAM: what goes through the box. nullopt: not this one; it is for the servers.

@@ -49,11 +49,12 @@ class MergeRounds {
       round->sum.vals.CopyFrom(data.vals);
     } else {
       if (round->sum.vals.size() != data.vals.size())
-        throw Failure(ErrorCode::kInvalidArgument, "worker " + std::to_string(rank) + " pushes " +
-                                                       std::to_string(data.vals.size()) + " values for keys of which worker " +
-                                                       std::to_string(round->parts.front().rank()) + " pushed " +
-                                                       std::to_string(round->sum.vals.size()));
-      for (std::size_t i = 0; i < data.vals.size(); ++i) round->sum.vals[i] = static_cast<Val>(round->sum.vals[i] + data.vals[i]);
+        throw Failure(ErrorCode::kInvalidArgument,
+                      "worker " + std::to_string(rank) + " pushes " + std::to_string(data.vals.size()) +
+                          " values for keys of which worker " + std::to_string(round->parts.front().rank()) +
+                          " pushed " + std::to_string(round->sum.vals.size()));
+      for (std::size_t i = 0; i < data.vals.size(); ++i)
+        round->sum.vals[i] = static_cast<Val>(round->sum.vals[i] + data.vals[i]);
     }
     round->parts.push_back(meta);
     if (static_cast<int>(round->parts.size()) < workers_) return {};

@@ -47,14 +47,14 @@ class Failure : public std::runtime_error {
 };
 
 struct NodeOptions {
-  Role role = Role::kWorks;              // DMLC_ROLE: worker, server or scheduler
-  int workers = 0;                        // DMLC_NUM_WORKER, 1..4096
-  int servers = 0;                        // DMLC_NUM_SERVER, 0..1024
-  std::string root{"127.0.0.1"};          // DMLC_PS_ROOT_URI: the scheduler's IP address
-  std::uint16_t port = 0;                 // DMLC_PS_ROOT_PORT; of a scheduler 0: any, see Node::port()
-  std::string host{};                     // DMLC_NODE_HOST: a server's IP address; empty: where it reaches the scheduler
-  int rank = -1;                          // DMLC_RANK: this rank in its group; -1: any
-  std::string token{};                    // TALLY_KV_TOKEN, or the file TALLY_KV_TOKEN_FILE: 0..64 bytes, the same for all
+  Role role = Role::kWorks;       // DMLC_ROLE: worker, server or scheduler
+  int workers = 0;                // DMLC_NUM_WORKER, 1..4096
+  int servers = 0;                // DMLC_NUM_SERVER, 0..1024
+  std::string root{"127.0.0.1"};  // DMLC_PS_ROOT_URI: the scheduler's IP address
+  std::uint16_t port = 0;         // DMLC_PS_ROOT_PORT; of a scheduler 0: any, see Node::port()
+  std::string host{};   // DMLC_NODE_HOST: a server's IP address; empty: where it reaches the scheduler
+  int rank = -1;        // DMLC_RANK: this rank in its group; -1: any
+  std::string token{};  // TALLY_KV_TOKEN, or the file TALLY_KV_TOKEN_FILE: 0..64 bytes, the same for all
   std::chrono::milliseconds join_timeout{60'000};  // TALLY_JOIN_TIMEOUT, seconds; for all to arrive
   // TALLY_KV_QUEUE, bytes: what may wait for one peer, and the largest message. A call that would exceed it throws.
   std::size_t queue_bytes = std::size_t{1} << 30;
@@ -68,15 +68,15 @@ struct NodeOptions {
 
 // Of a Node, since it began.
 struct NodeStatistics {
-  std::uint64_t connections = 0;      // open now
-  std::uint64_t frames_sent = 0;      // messages of any type, once the kernel has them
+  std::uint64_t connections = 0;  // open now
+  std::uint64_t frames_sent = 0;  // messages of any type, once the kernel has them
   std::uint64_t frames_received = 0;
   std::uint64_t bytes_sent = 0;
   std::uint64_t bytes_received = 0;
-  std::uint64_t strangers = 0;        // connections that did not prove the token, or spoke another version
-  std::uint64_t malformed = 0;        // messages that cannot be; their connection is closed
-  std::uint64_t dropped = 0;          // messages for nobody: a worker or a request that is gone
-  std::uint64_t sums = 0;             // PushPulls through the box
+  std::uint64_t strangers = 0;  // connections that did not prove the token, or spoke another version
+  std::uint64_t malformed = 0;  // messages that cannot be; their connection is closed
+  std::uint64_t dropped = 0;    // messages for nobody: a worker or a request that is gone
+  std::uint64_t sums = 0;       // PushPulls through the box
 };
 
 class NodeImpl;

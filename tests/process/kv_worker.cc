@@ -82,8 +82,8 @@ void dense() {
     const float sum = static_cast<float>(workers * (workers - 1) / 2 + workers * round);
     for (std::size_t tensor = 0; tensor < outs.size(); ++tensor) {
       kv.Wait(timestamps[tensor]);
-      expect(outs[tensor] == std::vector<float>(1000 * (tensor + 1), sum), "round " + std::to_string(round) + ", tensor " +
-                                                                               std::to_string(tensor) + " is no sum");
+      expect(outs[tensor] == std::vector<float>(1000 * (tensor + 1), sum),
+             "round " + std::to_string(round) + ", tensor " + std::to_string(tensor) + " is no sum");
     }
   }
   // As many values, other keys.
@@ -92,11 +92,13 @@ void dense() {
     kv.Wait(kv.PushPull({static_cast<ps::Key>(100 + ps::MyRank())}, {1, 2}, &two));
     expect(false, "keys that differ were summed");
   } catch (const tally::kv::Failure& failure) {
-    expect(std::string(failure.what()).find("not the same at all workers") != std::string::npos, failure.what());
+    expect(std::string(failure.what()).find("not the same at all workers") != std::string::npos,
+           failure.what());
   }
   two.clear();
   kv.Wait(kv.PushPull({100}, {1, 2}, &two));
-  expect(two == std::vector<float>{static_cast<float>(workers), static_cast<float>(2 * workers)}, "no sum after a refusal");
+  expect(two == std::vector<float>{static_cast<float>(workers), static_cast<float>(2 * workers)},
+         "no sum after a refusal");
 }
 
 void rate(std::size_t count, int depth) {
@@ -105,14 +107,18 @@ void rate(std::size_t count, int depth) {
   const ps::SArray<ps::Key> shared(keys);
   const ps::SArray<float> vals(count, 1.F);
   const auto begin = std::chrono::steady_clock::now();
-  const auto seconds = [begin] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
+  const auto seconds = [begin] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
   std::vector<int> timestamps;
   while (seconds() < 3) {
     timestamps.push_back(kv.ZPush(shared, vals));
-    if (timestamps.size() > static_cast<std::size_t>(depth)) kv.Wait(timestamps[timestamps.size() - 1 - static_cast<std::size_t>(depth)]);
+    if (timestamps.size() > static_cast<std::size_t>(depth))
+      kv.Wait(timestamps[timestamps.size() - 1 - static_cast<std::size_t>(depth)]);
   }
   for (const int timestamp : timestamps) kv.Wait(timestamp);
-  std::printf("%.0f pairs a second, %.0f requests a second\n", static_cast<double>(count * timestamps.size()) / seconds(),
+  std::printf("%.0f pairs a second, %.0f requests a second\n",
+              static_cast<double>(count * timestamps.size()) / seconds(),
               static_cast<double>(timestamps.size()) / seconds());
 }
 

@@ -31,7 +31,8 @@ void push_and_pull(KVWorker<float>& kv, Key offset, int seed) {
   constexpr std::size_t kKeys = 10'000;
   const std::vector<Key> keys = spread_keys(kKeys, offset);
   std::vector<float> vals(kKeys);
-  for (std::size_t i = 0; i < kKeys; ++i) vals[i] = static_cast<float>((i * 7919 + static_cast<std::size_t>(seed)) % 1000);
+  for (std::size_t i = 0; i < kKeys; ++i)
+    vals[i] = static_cast<float>((i * 7919 + static_cast<std::size_t>(seed)) % 1000);
   std::vector<int> timestamps;
   for (int i = 0; i < kRepeat; ++i) {
     timestamps.push_back(kv.Push(keys, vals));
@@ -76,7 +77,8 @@ TEST(KvApp, LargeRequestsOfAHandlerThatOnlyAnswers) {
   constexpr std::size_t kKeys = 300'000;
   System system(1, 2);
   system.serve([](int) {
-    return [answer = std::make_shared<KVPairs<float>>()](const KVMeta& meta, const KVPairs<float>& data, KVServer<float>* server) {
+    return [answer = std::make_shared<KVPairs<float>>()](const KVMeta& meta, const KVPairs<float>& data,
+                                                         KVServer<float>* server) {
       if (meta.push) return server->Response(meta);
       answer->keys = data.keys;
       answer->vals.resize(data.keys.size());
@@ -168,15 +170,16 @@ TEST(KvApp, ASlicerOfItsOwnSharesKeysOutAsItLikes) {
   });
   system.start();
   KVWorker<float> kv(system.worker(0), 0, 0);
-  kv.set_slicer([](const KVPairs<float>& send, const std::vector<Range>& ranges, KVWorker<float>::SlicedKVs* sliced) {
-    sliced->resize(ranges.size());
-    for (std::size_t i = 0; i < send.keys.size(); ++i) {
-      auto& [some, part] = (*sliced)[send.keys[i] % ranges.size()];
-      some = true;
-      part.keys.push_back(send.keys[i]);
-      part.vals.push_back(send.vals[i]);
-    }
-  });
+  kv.set_slicer(
+      [](const KVPairs<float>& send, const std::vector<Range>& ranges, KVWorker<float>::SlicedKVs* sliced) {
+        sliced->resize(ranges.size());
+        for (std::size_t i = 0; i < send.keys.size(); ++i) {
+          auto& [some, part] = (*sliced)[send.keys[i] % ranges.size()];
+          some = true;
+          part.keys.push_back(send.keys[i]);
+          part.vals.push_back(send.vals[i]);
+        }
+      });
   kv.Wait(kv.Push({1, 2, 3, 4, 7}, {1, 2, 3, 4, 7}));
   EXPECT_THAT(seen[0], ElementsAre(2, 4));
   EXPECT_THAT(seen[1], ElementsAre(1, 3, 7));

@@ -36,7 +36,8 @@ TEST(KvSlicing, EveryKeyIsInTheSliceOfItsRangeWithItsValues) {
   for (int round = 0; round < 2000; ++round) {
     const auto ranges = ranges_of(1 + static_cast<int>(random() % 6));
     std::vector<Key> keys(1 + random() % 20);
-    for (Key& key : keys) key = random() % 4 == 0 ? ranges[random() % ranges.size()].begin() + random() % 2 : random();
+    for (Key& key : keys)
+      key = random() % 4 == 0 ? ranges[random() % ranges.size()].begin() + random() % 2 : random();
     if (random() % 3 == 0) keys.push_back(kMaxKey);
     std::sort(keys.begin(), keys.end());
     keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
@@ -124,7 +125,8 @@ TEST(KvFrame, RandomHeadersNeverAskForMoreThanTheBound) {
   int taken = 0;
   for (int round = 0; round < 50'000; ++round) {
     FrameHeader header = header_of(request_of({1}, {1}));
-    for (std::uint64_t i = 0; i <= random() % 4; ++i) header[random() % header.size()] = static_cast<std::byte>(random());
+    for (std::uint64_t i = 0; i <= random() % 4; ++i)
+      header[random() % header.size()] = static_cast<std::byte>(random());
     const auto parsed = parse_header(header, 4096);
     if (!parsed) continue;
     ++taken;
@@ -221,8 +223,8 @@ TEST(KvSendQueue, PriorityNeverOvertakesTheSameKeys) {
   };
   push({1, 5}, 0, 0);
   push({7, 9}, 0, 1);
-  push({20}, 1, 2);     // before both
-  push({5, 6}, 3, 3);   // 5 is in the first: behind it, before {7, 9}
+  push({20}, 1, 2);    // before both
+  push({5, 6}, 3, 3);  // 5 is in the first: behind it, before {7, 9}
   push({30}, 0, 4);
   std::vector<int> order;
   while (auto frame = queue.pop()) order.push_back(frame->timestamp);
@@ -264,7 +266,8 @@ TEST(KvMerge, ARoundHasEachWorkerOnceAndOnlyEqualRequestsMerge) {
   EXPECT_EQ(one.vals[0], 1);  // what was pushed stays as it is
   const auto second = rounds.add(from(1), one);
   ASSERT_EQ(second.size(), 1U);
-  EXPECT_THAT(std::vector<float>(second[0].data.vals.begin(), second[0].data.vals.end()), ElementsAre(11, 22));
+  EXPECT_THAT(std::vector<float>(second[0].data.vals.begin(), second[0].data.vals.end()),
+              ElementsAre(11, 22));
   // {1, 3} and cmd 5 wait for worker 0.
   const auto hopeless = rounds.take_hopeless(0);
   ASSERT_EQ(hopeless.size(), 2U);

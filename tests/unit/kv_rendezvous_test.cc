@@ -68,8 +68,10 @@ TEST(KvRendezvous, RefusesWhoIsTooManyOrElsewhere) {
   EXPECT_THAT(late[0].frame.text, HasSubstr("all 2 workers are there already"));
   Rendezvous young(2, 1);
   EXPECT_TRUE(young.take(1, Role::kWorks, "", registration(1, 0, 2, 1)).empty());
-  EXPECT_THAT(young.take(2, Role::kWorks, "", registration(1, 0, 2, 1))[0].frame.text, HasSubstr("rank 1 is taken"));
-  EXPECT_THAT(young.take(2, Role::kWorks, "", barrier(0, kWorkerGroup))[0].frame.text, HasSubstr("not registered"));
+  EXPECT_THAT(young.take(2, Role::kWorks, "", registration(1, 0, 2, 1))[0].frame.text,
+              HasSubstr("rank 1 is taken"));
+  EXPECT_THAT(young.take(2, Role::kWorks, "", barrier(0, kWorkerGroup))[0].frame.text,
+              HasSubstr("not registered"));
   // Who leaves before all are there makes room.
   EXPECT_TRUE(young.lost(1, "").empty());
   EXPECT_TRUE(young.take(2, Role::kWorks, "", registration(1, 0, 2, 1)).empty());
@@ -81,7 +83,8 @@ TEST(KvRendezvous, ABarrierIsOfOneCustomerAndItsGroups) {
   EXPECT_TRUE(all.take(1, Role::kWorks, "", barrier(0, kWorkerGroup)).empty());
   EXPECT_TRUE(all.take(2, Role::kWorks, "", barrier(1, kWorkerGroup)).empty());
   EXPECT_TRUE(all.take(3, Role::kServes, "", barrier(0, kServerGroup)).empty());
-  EXPECT_THAT(all.take(3, Role::kServes, "", barrier(0, kWorkerGroup))[0].frame.text, HasSubstr("a barrier of others"));
+  EXPECT_THAT(all.take(3, Role::kServes, "", barrier(0, kWorkerGroup))[0].frame.text,
+              HasSubstr("a barrier of others"));
   const auto over = all.take(2, Role::kWorks, "", barrier(0, kWorkerGroup));
   ASSERT_EQ(over.size(), 2U);
   EXPECT_EQ(over[0].frame.type, FrameType::kRelease);
@@ -96,7 +99,8 @@ TEST(KvRendezvous, ALossIsToldAndFailsBarriersButNotTheExit) {
   EXPECT_THAT(told[0].frame.text, HasSubstr("worker 0 at 10.0.0.2 is lost: reset"));
   EXPECT_EQ(told[4].frame.type, FrameType::kRelease);
   EXPECT_TRUE(told[4].frame.failed);
-  EXPECT_THAT(all.take(1, Role::kWorks, "", barrier(7, kWorkerGroup))[0].frame.text, HasSubstr("worker 0 is lost"));
+  EXPECT_THAT(all.take(1, Role::kWorks, "", barrier(7, kWorkerGroup))[0].frame.text,
+              HasSubstr("worker 0 is lost"));
   EXPECT_TRUE(all.lost(2, "again").empty());
   // At the exit the others wait for one another.
   EXPECT_TRUE(all.take(1, Role::kWorks, "", barrier(0, 7, true)).empty());

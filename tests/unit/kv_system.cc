@@ -68,8 +68,9 @@ void System::kill_server(int rank) {
 
 void System::run(const std::function<void(int rank, Node& node)>& program) {
   std::vector<std::thread> threads;
-  for (std::size_t rank = 0; rank < workers_.size(); ++rank)
-    threads.emplace_back([&, rank] { program(static_cast<int>(rank), *workers_[rank]); });
+  for (std::size_t rank = 0; rank < workers_.size(); ++rank) {
+    if (workers_[rank]) threads.emplace_back([&, rank] { program(static_cast<int>(rank), *workers_[rank]); });
+  }
   for (std::thread& thread : threads) thread.join();
 }
 

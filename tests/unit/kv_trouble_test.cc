@@ -46,14 +46,18 @@ TEST(KvTrouble, WrongArgumentsAreThrownWithTheirIndex) {
   EXPECT_EQ(failure_of([&] { kv.Push({1, 5}, {1, 2, 3}, {1, -2}); }).index(), 1);
   EXPECT_EQ(failure_of([&] { kv.Push({1, 5}, {1, 2, 3}, {4, 1}); }).index(), 0);
   EXPECT_EQ(failure_of([&] { kv.Push({1, 5}, {1, 2, 3}, {1, 1}); }).index(), 1);
-  EXPECT_THAT(text_of([&] { kv.Push({1, 5}, {1, 2, 3}); }), HasSubstr("3 values are not as many for each of 2 keys"));
+  EXPECT_THAT(text_of([&] {
+                kv.Push({1, 5}, {1, 2, 3});
+              }),
+              HasSubstr("3 values are not as many for each of 2 keys"));
   EXPECT_THAT(text_of([&] { kv.Push({1, 5}, {}); }), HasSubstr("no values"));
   EXPECT_THAT(text_of([&] { kv.Push({}, {}); }), HasSubstr("no keys"));
   EXPECT_THAT(text_of([&] { kv.Wait(0); }), HasSubstr("it has made none"));
   const int last = kv.Push({1}, {1});
   kv.Wait(last);
   kv.Wait(last);  // again is fine
-  EXPECT_THAT(text_of([&] { kv.Wait(last + 1); }), HasSubstr("no request of this KVWorker has timestamp 1; they are 0..0"));
+  EXPECT_THAT(text_of([&] { kv.Wait(last + 1); }),
+              HasSubstr("no request of this KVWorker has timestamp 1; they are 0..0"));
   EXPECT_THAT(text_of([&] { kv.Wait(-1); }), HasSubstr("timestamp -1"));
   std::vector<float> room(3);
   EXPECT_THAT(text_of([&] { kv.Wait(kv.Pull({1, 2}, &room)); }), HasSubstr("room for 3 values, and 2 came"));
@@ -61,7 +65,8 @@ TEST(KvTrouble, WrongArgumentsAreThrownWithTheirIndex) {
   const auto wrong = failure_of([&] { kv.Wait(kv.Push({1, 2, kMaxKey}, {1, 1, 2, 2, 3, 3})); });
   EXPECT_EQ(wrong.code(), ErrorCode::kRefused);
   EXPECT_THAT(wrong.what(), HasSubstr("one value for each key"));
-  EXPECT_THAT(text_of([&] { KVWorker<float> again(system.worker(0), 0, 0); }), HasSubstr("customer 0 already"));
+  EXPECT_THAT(text_of([&] { KVWorker<float> again(system.worker(0), 0, 0); }),
+              HasSubstr("customer 0 already"));
   // Nothing of it hurt anybody.
   std::vector<float> got;
   kv.Wait(kv.Pull({1, 2}, &got));
@@ -79,7 +84,10 @@ TEST(KvTrouble, AServersObjectionHasTheIndexOfTheCall) {
   KVWorker<float> kv(system.worker(0), 0, 0);
   // The second key of server 1 is the fourth of the call.
   EXPECT_EQ(failure_of([&] { kv.Wait(kv.Push({kMaxKey - 2, kMaxKey - 1, kMaxKey}, {1, 2, 3})); }).index(), 1);
-  EXPECT_EQ(failure_of([&] { kv.Wait(kv.Push({1, 2, 3, kMaxKey - 1, kMaxKey}, {1, 2, 3, 4, 5})); }).code(), ErrorCode::kRefused);
+  EXPECT_EQ(failure_of([&] {
+              kv.Wait(kv.Push({1, 2, 3, kMaxKey - 1, kMaxKey}, {1, 2, 3, 4, 5}));
+            }).code(),
+            ErrorCode::kRefused);
   std::atomic<int> told = -1;
   kv.set_failure_handle([&](int timestamp, const Failure&) { told = timestamp; });
   std::atomic<bool> called = false;
@@ -105,8 +113,8 @@ TEST(KvTrouble, ALostServerIsNamedWithItsRange) {
   const int both = kv.Push({1, kMaxKey}, {1, 2});
   EXPECT_FALSE(kv.WaitFor(both, std::chrono::milliseconds(1)));
   system.kill_server(1);
-  const auto range = AllOf(HasSubstr("server 1 at 127.0.0.1:"), HasSubstr("keys 9223372036854775807..18446744073709551615"),
-                           HasSubstr("is lost"));
+  const auto range = AllOf(HasSubstr("server 1 at 127.0.0.1:"),
+                           HasSubstr("keys 9223372036854775807..18446744073709551615"), HasSubstr("is lost"));
   const auto lost = failure_of([&] { kv.Wait(both); });
   EXPECT_EQ(lost.code(), ErrorCode::kUnreachable);
   EXPECT_THAT(lost.what(), range);
@@ -117,7 +125,8 @@ TEST(KvTrouble, ALostServerIsNamedWithItsRange) {
   kv.Wait(kv.Pull({1}, &got));
   EXPECT_EQ(got, std::vector<float>{2});
   wait_until([&] { return told.load(); });
-  EXPECT_THAT(text_of([&] { system.worker(0).barrier(0, kServerGroup + kWorkerGroup); }), HasSubstr("server 1 is lost"));
+  EXPECT_THAT(text_of([&] { system.worker(0).barrier(0, kServerGroup + kWorkerGroup); }),
+              HasSubstr("server 1 is lost"));
 }
 
 TEST(KvTrouble, ALostWorkerEndsTheRoundsThatLackIt) {
@@ -143,7 +152,9 @@ TEST(KvTrouble, ALostSchedulerIsSaid) {
   system->start();
   std::atomic<int> told = 0;
   for (Node* node : {&system->worker(0), &system->server(0)})
-    node->on_loss([&](const std::string& text) { told += text.find("the scheduler at 127.0.0.1") != std::string::npos; });
+    node->on_loss([&](const std::string& text) {
+      told += text.find("the scheduler at 127.0.0.1") != std::string::npos;
+    });
   system->scheduler().finalize(false);
   wait_until([&] { return told == 2; });
   KVWorker<float> kv(system->worker(0), 0, 0);
@@ -171,7 +182,8 @@ TEST(KvTrouble, WhoDoesNotFitIsRefused) {
   Node ambitious(other_rank);
   std::thread schedule([&] { scheduler.start(); });
   EXPECT_THAT(text_of([&] { stranger.start(); }), HasSubstr("was not joined"));
-  EXPECT_THAT(text_of([&] { misled.start(); }), HasSubstr("it expects 2 workers and 0 servers, and the scheduler 1 and 0"));
+  EXPECT_THAT(text_of([&] { misled.start(); }),
+              HasSubstr("it expects 2 workers and 0 servers, and the scheduler 1 and 0"));
   EXPECT_THAT(text_of([&] { ambitious.start(); }), HasSubstr("rank 3 of 1 (DMLC_RANK)"));
   EXPECT_EQ(scheduler.statistics().strangers, 1U);
   Node right(options);
@@ -193,7 +205,8 @@ TEST(KvTrouble, WhoIsMissingIsSaid) {
   options.join_timeout = kPatience;
   Node worker(options);
   std::thread alone([&] {
-    EXPECT_THAT(text_of([&] { worker.start(); }), HasSubstr("not everybody came: 1 of 2 workers and 0 of 1 servers are there"));
+    EXPECT_THAT(text_of([&] { worker.start(); }),
+                HasSubstr("not everybody came: 1 of 2 workers and 0 of 1 servers are there"));
   });
   EXPECT_THAT(text_of([&] { scheduler.start(); }), HasSubstr("not everybody came"));
   alone.join();
@@ -211,7 +224,8 @@ TEST(KvTrouble, StrangersGetNothing) {
     where.sin_port = htons(port);
     where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     ASSERT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&where), sizeof where), 0);
-    ASSERT_EQ(::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+    ASSERT_EQ(::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
     std::byte answer[64];
     while (::recv(socket.get(), answer, sizeof answer, 0) > 0) ADD_FAILURE() << "a stranger was answered";
   };
@@ -225,7 +239,9 @@ TEST(KvTrouble, StrangersGetNothing) {
     large[28] = 0x7F;  // two thousand million keys
     say(port, large);
   }
-  wait_until([&] { return system.server(0).statistics().strangers == 3 && system.scheduler().statistics().strangers == 3; });
+  wait_until([&] {
+    return system.server(0).statistics().strangers == 3 && system.scheduler().statistics().strangers == 3;
+  });
   EXPECT_EQ(system.server(0).statistics().malformed, 2U);
   KVWorker<float> kv(system.worker(0), 0, 0);
   kv.Wait(kv.Push({1}, {1}));
@@ -259,13 +275,15 @@ TEST(KvTrouble, ABoundedQueueIsSaidAndNotWaitedFor) {
       refused = failure.what();
     }
   }
-  EXPECT_THAT(refused, AllOf(HasSubstr("what waits for server 0 would be more than 1048576 bytes"), HasSubstr("TALLY_KV_QUEUE")));
+  EXPECT_THAT(refused, AllOf(HasSubstr("what waits for server 0 would be more than 1048576 bytes"),
+                             HasSubstr("TALLY_KV_QUEUE")));
   go = true;
   for (const int timestamp : taken) kv.Wait(timestamp);
   std::vector<float> got;
   kv.Wait(kv.Pull({0}, &got));
   EXPECT_EQ(got[0], static_cast<float>(taken.size()));
-  EXPECT_THAT(text_of([&] { kv.Push(std::vector<Key>{1}, std::vector<float>(1 << 20, 1.F)); }), HasSubstr("TALLY_KV_QUEUE"));
+  EXPECT_THAT(text_of([&] { kv.Push(std::vector<Key>{1}, std::vector<float>(1 << 20, 1.F)); }),
+              HasSubstr("TALLY_KV_QUEUE"));
 }
 
 }  // namespace
