@@ -97,7 +97,6 @@ void BoxPath::issue(Waiting waiting) {
   const ElementType type =
       waiting.request.kind == value_kind<float>() ? ElementType::kFloat32 : ElementType::kInt32;
   ReduceOptions options;
-  options.priority = Priority{};
   options.done = [held = waiting.request.held,
                   done = std::move(waiting.done)](const Result<OperationStats>& result) {
     done(result ? std::nullopt : std::optional(failure_of(result.error())));

@@ -28,7 +28,7 @@ Frame frame_of(FrameType type, SArray<Key> words, std::string text = {}) {
 
 asio::ip::address address_of(const std::string& text, const char* variable) {
   asio::error_code error;
-  const auto address = asio::ip::make_address(text, error);
+  auto address = asio::ip::make_address(text, error);
   if (error)
     throw Failure(ErrorCode::kInvalidArgument,
                   std::string(variable) + ": '" + text + "' is not an IP address; names are not looked up");
@@ -65,11 +65,14 @@ NodeImpl::NodeImpl(NodeOptions options) : options_(std::move(options)), key_(sys
 }
 
 NodeImpl::~NodeImpl() {
-  {
-    const std::lock_guard lock(mutex_);
-    starts_ = 1;
+  try {
+    {
+      const std::lock_guard lock(mutex_);
+      starts_ = 1;
+    }
+    finalize(false);
+  } catch (const std::exception&) {  // of what on_exit() was given: there is nobody to tell
   }
-  finalize(false);
 }
 
 std::string NodeImpl::root_name() const {

@@ -113,12 +113,13 @@ class SArray {
   void pop_back() noexcept {
     if (size_ != 0) --size_;
   }
+  // other: may be this array.
   void append(const SArray& other) {
-    const SArray kept = other;  // it may be this one
     const std::size_t before = size_;
-    if (before + kept.size() > capacity_) grow(before + kept.size());
-    std::copy(kept.begin(), kept.end(), data() + before);
-    size_ = before + kept.size();
+    const std::size_t more = other.size();
+    if (before + more > capacity_) grow(before + more);
+    std::copy_n(other.data(), more, data() + before);
+    size_ = before + more;
   }
   // Elements begin .. end - 1, the same memory.
   [[nodiscard]] SArray segment(std::size_t begin, std::size_t end) const {
