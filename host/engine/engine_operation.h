@@ -46,12 +46,16 @@ struct EngineOptions {
   std::vector<Ipv6> boxes{};
 };
 
+class RowCollector;
+
 struct OperationOptions {
   TimeNs deadline = kNever;  // absolute; passed without all results: kTimeout, and the job is aborted
   Priority priority{};
   bool mean = false;  // float only, as what follows: each sum divided by the number of ranks in it
   WireType wire = WireType::kInt32;
   NonFinite non_finite = NonFinite::kFail;
+  // Gets the sums that are not zero, and the segments none; of values of 4 bytes. Lives until the completion.
+  RowCollector* rows = nullptr;
 };
 
 // As which values of `type` travel. Sums that turn out to be exact travel as kFloat32 too.
