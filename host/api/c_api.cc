@@ -36,6 +36,8 @@ constexpr auto kCounters =
     std::to_array<NamedCounter>({{"contributions", &EngineStatistics::contributions},
                                  {"retransmissions", &EngineStatistics::retransmissions},
                                  {"zeros", &EngineStatistics::zeros},
+                                 {"runs", &EngineStatistics::runs},
+                                 {"sparse", &EngineStatistics::sparse},
                                  {"early", &EngineStatistics::early},
                                  {"nacks", &EngineStatistics::nacks},
                                  {"queries", &EngineStatistics::queries},
