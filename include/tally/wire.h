@@ -46,6 +46,9 @@ enum class PacketType : std::uint8_t {
   kPlan = 17,    // a page of a plan, or the wish for one
   kLost = 18,    // a member to the home box: boxes of the plan that it cannot use
   kEnlist = 19,  // a member to another box of the plan
+  // Of jobs with kFeatureSparse (docs/protocol_sparse.md). Of a worker: its contributions to these chunks are
+  // zeros; of the box: so are the sums of these.
+  kZeroRun = 20,
 };
 
 // Control types go to the box's control thread (or come from it); the others are data types.
@@ -69,6 +72,13 @@ inline constexpr std::uint8_t kKnownFlags =
 inline constexpr std::uint8_t kFlagPlanned = 64;
 // Likewise: of a job of racks (docs/protocol_racks.md).
 inline constexpr std::uint8_t kFlagRacks = 128;
+
+// On CONTRIBUTE, RESULT and ANSWER of jobs with kFeatureSparse: rows of zeros are left out (tally/rows.h).
+inline constexpr std::uint8_t kFlagSparse = kFlagPlanned;
+
+// Bits of `contributors` in a JOIN, what its member understands, and in JOINED(running), what may be used in the epoch:
+// SPARSE and zero runs.
+inline constexpr std::uint64_t kFeatureSparse = 1;
 
 // On a RESULT to a worker: an external server made it.
 inline constexpr std::uint8_t kFlagServed = kFlagCollision;
@@ -107,7 +117,7 @@ struct Header {
   Be<std::uint32_t> epoch;
   Be<std::uint32_t> chunk;
   // ANSWER: the rank that asked; REJECT: the RejectReason; CONTRIBUTE: sequence(); NACK: the first missing
-  // sequence; RESULT of the box: before().
+  // sequence; RESULT of the box: before(). Zero run: as CONTRIBUTE and RESULT.
   Be<std::uint32_t> slot;
   Be<std::uint16_t> elements;
   std::uint8_t dtype = 0;
@@ -146,7 +156,7 @@ constexpr bool valid_elements(std::uint32_t n, std::uint8_t dtype = 0) noexcept 
   return n <= per_word * kMaxElements && n % (per_word * kElementGranule) == 0;
 }
 
-// Bytes of a data packet's values, as its header has them.
+// Bytes of a data packet's values, as its header has them; with SPARSE the length of the packet says how many.
 constexpr std::uint32_t values_bytes(const Header& h) noexcept {
   return (h.flags & kFlagZero) != 0 ? 0 : 4U * h.elements.host() / values_per_word(h.dtype);
 }
