@@ -244,7 +244,7 @@ Scenario sparse_scenario_of(std::uint64_t seed) {
   s.tables = true;
   s.box.cores = static_cast<std::uint8_t>(rng.between(1, 3));
   s.box.staged = rng.chance(0.2);
-  const auto jobs = rng.chance(0.8) ? 1 : 2;
+  const std::size_t jobs = rng.chance(0.8) ? 1 : 2;
   for (std::size_t i = 0; i < jobs; ++i) {
     s.box.jobs.push_back(random_job(rng, i));
     if (rng.chance(0.3)) s.box.jobs.back().window = 64;
