@@ -11,7 +11,7 @@ sys.path[:0] = [str(TESTS / "smoke"), str(TESTS / "process")]
 from box import Job  # noqa: E402
 from lab import Lab  # noqa: E402
 from programs import Programs  # noqa: E402
-from several_boxes import SeveralBoxes, address_of_box  # noqa: E402
+from several_boxes import SeveralBoxes, address_of_box, shape  # noqa: E402
 
 GROUPS = 1024
 PASSES, FIRST, SECOND = 0, 1, 2  # boxes, in the order of a plan
@@ -79,18 +79,6 @@ def schemes():
             Scheme("planned", all_of_it, SERVER, SERVER, parts(all_of_it), parts(all_of_it)))
 
 
-def shape(switch, port, rate, free=()):
-    """What leaves a port of the switch between all; from these addresses as fast as the machine goes."""
-    def tc(*words):
-        switch.call("tc", *map(str, words))
-    tc("qdisc", "replace", "dev", port, "root", "handle", "1:", "htb", "default", 10)
-    tc("class", "add", "dev", port, "parent", "1:", "classid", "1:10", "htb", "rate", f"{rate:.0f}bit", "burst", "6kb", "cburst", "6kb")
-    tc("qdisc", "add", "dev", port, "parent", "1:10", "pfifo", "limit", 4096)
-    tc("class", "add", "dev", port, "parent", "1:", "classid", "1:20", "htb", "rate", "10gbit", "burst", "64kb", "cburst", "64kb")
-    for address in free:
-        tc("filter", "add", "dev", port, "parent", "1:", "protocol", "ip", "u32", "match", "ip", "src", f"{address}/32", "flowid", "1:20")
-
-
 class TestBed:
     """A scheme, running; unit in bit/s."""
 
@@ -109,17 +97,15 @@ class TestBed:
         self.boxes.start()
 
     def seconds(self, chunks, rounds):
-        """Of each round, from the end of the one before at the last rank to its own; the first is not measured."""
+        """Of each round, from when the last rank begins to when the last one has all sums; the first is not measured."""
         workers = self.boxes.start_workers(f"--dtype int32 --sizes {352 * chunks} --iterations {rounds + 1}")
-        ends = []
-        for n in range(rounds + 1):
-            ends.append(max(worker.wait_for("iteration", n + 1, seconds=120)["ms"] for worker in workers) / 1e3)
-        said = [event for worker in workers for event in worker.events("iteration")]
-        assert not any(event["wrong"] for event in said), "a sum was wrong"
-        again = sum(worker.wait_for("statistics", seconds=60)["retransmissions"] for worker in workers)
         for worker in workers:
-            assert worker.program.wait() == 0
-        return [late - early for early, late in zip(ends, ends[1:])], again
+            assert worker.program.wait(seconds=60 + 60 * (rounds + 1)) == 0
+        said = [worker.events("iteration") for worker in workers]
+        assert not any(event["wrong"] for events in said for event in events), "a sum was wrong"
+        again = sum(worker.wait_for("statistics")["retransmissions"] for worker in workers)
+        return [(max(event["ended_us"] for event in of_round) - max(event["began_us"] for event in of_round)) / 1e6
+                for of_round in list(zip(*said))[1:]], again
 
 
 def measure(programs, unit, window, chunks, rounds, names=None):

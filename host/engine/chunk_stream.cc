@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstdio>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "engine/chunk_codec.h"
 #include "engine/engine_operation.h"
@@ -33,8 +35,9 @@ void ChunkStream::enter_epoch(const Membership& membership, std::span<const Ipv6
   of_epoch_.epoch = Be<std::uint32_t>{raw(membership.epoch)};
   of_epoch_.cookie = Be<std::uint64_t>{raw(membership.cookie)};
   shifts_ = {sum_shift(membership.world, Dtype::kFloat32), sum_shift(membership.world, Dtype::kInt16)};
-  put_routes(boxes);
-  window_.enter_epoch(membership.window, boxes_.size());
+  put_boxes(boxes);
+  put_ways();
+  window_.enter_epoch(membership.window, boxes_.size(), ways_.size());
   answered_at_.reset();
   gone_since_ = kNever;
   answers_.clear();
@@ -42,42 +45,90 @@ void ChunkStream::enter_epoch(const Membership& membership, std::span<const Ipv6
   missing_ = 0;
 }
 
-// What is known of the round trip to a box, and what was counted, it keeps as long as the epochs have it.
-void ChunkStream::put_routes(std::span<const Ipv6> addresses) {
-  const EpochPlan* const plan = membership_.plan.get();
-  if (plan == nullptr) {
-    routes_.reset();
-    boxes_.resize(1, StreamBox(rto_floor_));
+// What was counted at a box it keeps as long as the epochs have it.
+void ChunkStream::put_boxes(std::span<const Ipv6> addresses) {
+  if (membership_.plan == nullptr) {
+    boxes_.resize(1);
   } else {
-    std::vector<StreamBox> next;
-    next.reserve(addresses.size());
-    for (const Ipv6& address : addresses) {
+    std::vector<StreamBox> next(addresses.size());
+    for (std::size_t i = 0; i < next.size(); ++i) {
       const auto known = std::find_if(boxes_.begin(), boxes_.end(),
-                                      [&address](const StreamBox& b) { return b.address == address; });
-      next.push_back(known == boxes_.end() ? StreamBox(rto_floor_) : *known);
-      next.back().address = address;
+                                      [&](const StreamBox& box) { return box.address == addresses[i]; });
+      if (known != boxes_.end()) next[i] = *known;
+      next[i].address = addresses[i];
     }
     boxes_ = std::move(next);
-    if (!routes_) routes_ = std::make_unique<std::array<std::uint8_t, kPlanGroups>>();
-    const auto places = places_of(plan->plan, membership_.home_box);
-    for (std::uint32_t group = 0; group < kPlanGroups; ++group)
-      (*routes_)[group] = places[plan->plan.route(self_, Chunk{group}).box];
   }
   for (StreamBox& box : boxes_) {
     const bool home = &box == &boxes_.front();
     box.open = home;
     box.job = home ? membership_.job : JobId{};
     box.shards = home ? membership_.shards : 1;
-    box.window = membership_.window;
     box.sequences = {};
     box.answered_at.reset();
-    box.rto.forget_back_off();
+  }
+}
+// What is known of the round trip on a way it keeps likewise.
+void ChunkStream::put_ways() {
+  const EpochPlan* const plan = membership_.plan.get();
+  if (plan == nullptr) {
+    routes_.reset();
+    ways_.resize(1, Way(rto_floor_));
+    ways_.front().box = 0;
+  } else {
+    ways_ = ways_of(plan->plan);
+  }
+  for (Way& way : ways_) {
+    way.window = membership_.window;
+    way.answered_at.reset();
+    way.rto.forget_back_off();
   }
   if (!routes_) return;
-  std::vector<std::uint32_t> groups(boxes_.size());
-  for (const std::uint8_t box : *routes_) ++groups[box];
-  for (std::size_t i = 0; i < boxes_.size(); ++i)
-    boxes_[i].window = std::max(1U, membership_.window * groups[i] / kPlanGroups);
+  std::vector<std::uint32_t> groups(ways_.size());
+  for (const std::uint8_t way : *routes_) ++groups[way];
+  for (std::size_t i = 0; i < ways_.size(); ++i)
+    ways_[i].window = std::max(1U, membership_.window * groups[i] / kPlanGroups);
+}
+
+// And the way of each group.
+std::vector<ChunkStream::Way> ChunkStream::ways_of(const Plan& plan) {
+  using BoxAndEnd = std::pair<std::uint8_t, std::uint8_t>;
+  const auto places = places_of(plan, membership_.home_box);
+  std::array<BoxAndEnd, kPlanGroups> of_group{};
+  for (std::uint32_t group = 0; group < kPlanGroups; ++group) {
+    const BoxIndex box = plan.route(self_, Chunk{group}).box;
+    const bool whole = plan.here(box, group) == membership_.members();
+    of_group[group] = {places[box], whole ? Way::kAtBox : plan.servers[group]};
+  }
+  const auto distinct = [&of_group] {
+    std::vector<BoxAndEnd> all(of_group.begin(), of_group.end());
+    std::sort(all.begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    return all;
+  };
+  std::vector<BoxAndEnd> taken = distinct();
+  if (taken.size() > kMostWays) {
+    for (BoxAndEnd& of : of_group) of.second = Way::kAnywhere;
+    taken = distinct();
+  }
+  std::vector<Way> ways;
+  ways.reserve(taken.size());
+  for (const auto& [box, end] : taken) {
+    const Ipv6& address = boxes_[box].address;
+    const auto known = std::find_if(ways_.begin(), ways_.end(), [&address, end = end](const Way& way) {
+      return way.address == address && way.end == end;
+    });
+    ways.push_back(known == ways_.end() ? Way(rto_floor_) : *known);
+    ways.back().address = address;
+    ways.back().box = box;
+    ways.back().end = end;
+  }
+  if (!routes_) routes_ = std::make_unique<std::array<std::uint8_t, kPlanGroups>>();
+  for (std::uint32_t group = 0; group < kPlanGroups; ++group) {
+    const auto at = std::lower_bound(taken.begin(), taken.end(), of_group[group]);
+    (*routes_)[group] = static_cast<std::uint8_t>(at - taken.begin());
+  }
+  return ways;
 }
 
 void ChunkStream::open_box(std::size_t box, JobId job, std::uint32_t shards) noexcept {
@@ -150,12 +201,12 @@ TimeNs ChunkStream::deadline() const noexcept {
       window_.cursor() < std::min(window_.limit(), numbered_end_))
     return 0;
   TimeNs due = kNever;
-  for (std::size_t box = 0; box < boxes_.size(); ++box) {
-    if (const Flight* const oldest = window_.oldest_sent(box); oldest != nullptr)
+  for (std::size_t way = 0; way < ways_.size(); ++way) {
+    if (const Flight* const oldest = window_.oldest_sent(way); oldest != nullptr)
       due = std::min(due, due_of(*oldest));
-    if (const Flight* const unfinished = window_.first_unfinished(box); unfinished != nullptr)
+    if (const Flight* const unfinished = window_.first_unfinished(way); unfinished != nullptr)
       due = std::min(due, repair_due(*unfinished));
-    if (const Flight* const early = window_.oldest_early(box); early != nullptr)
+    if (const Flight* const early = window_.oldest_early(way); early != nullptr)
       due = std::min(due, question_due(*early));
   }
   if (const Flight* const lowest = window_.lowest_sent(); lowest != nullptr)
@@ -244,19 +295,19 @@ std::size_t ChunkStream::transmit(std::span<std::byte> out, TimeNs now, Destinat
   return write_contribution(*flight, cause, out, now);
 }
 
-// What is due by time of one box.
-ChunkStream::Due ChunkStream::timed_due(std::size_t box, TimeNs now) noexcept {
-  if (Flight* const unfinished = window_.first_unfinished(box);
+// What is due by time of one way.
+ChunkStream::Due ChunkStream::timed_due(std::size_t way, TimeNs now) noexcept {
+  if (Flight* const unfinished = window_.first_unfinished(way);
       unfinished != nullptr && repair_due(*unfinished) <= now)
     return {unfinished, Cause::kEarly};
-  if (Flight* const oldest = window_.oldest_sent(box); oldest != nullptr && due_of(*oldest) <= now) {
+  if (Flight* const oldest = window_.oldest_sent(way); oldest != nullptr && due_of(*oldest) <= now) {
     if (overtaken(*oldest)) return {oldest, Cause::kEarly};
-    StreamBox& of = boxes_[box];
-    of.rto.expired(oldest->sent_at, now);
-    statistics_.rto = of.traffic.rto = of.rto.timeout();
+    Rto& rto = ways_[way].rto;
+    rto.expired(oldest->sent_at, now);
+    statistics_.rto = box_at(*oldest).traffic.rto = rto.timeout();
     return {oldest, Cause::kTimer};
   }
-  if (Flight* const early = window_.oldest_early(box); early != nullptr && question_due(*early) <= now)
+  if (Flight* const early = window_.oldest_early(way); early != nullptr && question_due(*early) <= now)
     return {early, Cause::kEarly};
   return {};
 }
@@ -264,8 +315,8 @@ ChunkStream::Due ChunkStream::timed_due(std::size_t box, TimeNs now) noexcept {
 // What is lost first: it holds the window. Then what an exponent has set free, then new chunks in order.
 ChunkStream::Due ChunkStream::next_due(TimeNs now) noexcept {
   if (Flight* const lost = window_.first_lost()) return {lost, Cause::kEarly};
-  for (std::size_t box = 0; box < boxes_.size(); ++box)
-    if (const Due due = timed_due(box, now); due.flight != nullptr) return due;
+  for (std::size_t way = 0; way < ways_.size(); ++way)
+    if (const Due due = timed_due(way, now); due.flight != nullptr) return due;
   if (Flight* const lowest = window_.lowest_sent(); lowest != nullptr && lowest_due(*lowest) <= now)
     return {lowest, Cause::kEarly};
   if (Flight* const ready = window_.first_ready())
@@ -275,15 +326,15 @@ ChunkStream::Due ChunkStream::next_due(TimeNs now) noexcept {
     Flight& flight = window_.take_up();
     if (flight.state != FlightState::kIdle) continue;  // it is done, or a box made the cursor go back
     if (flight.operation == nullptr) flight.operation = operation_of(flight.index);
-    flight.box = box_of(flight.index);
+    put_on_way(flight);
     const bool open = boxes_[flight.box].open;
     if (open && !blocked(flight)) return {&flight};
     flight.state = FlightState::kBlocked;
     if (!open) window_.widen();
   }
   // At rest only now.
-  for (std::size_t box = 0; box < boxes_.size(); ++box) {
-    Flight* const oldest = window_.oldest_sent(box);
+  for (std::size_t way = 0; way < ways_.size(); ++way) {
+    Flight* const oldest = window_.oldest_sent(way);
     if (oldest != nullptr && overtaken(*oldest) && due_of(*oldest) <= now) return {oldest, Cause::kEarly};
   }
   if (Flight* const lowest = window_.lowest_sent(); lowest != nullptr && lowest_due(*lowest) <= now)
@@ -299,10 +350,10 @@ void ChunkStream::restart_slowly(TimeNs now) noexcept {
     window_.narrow(kRestartChunks);
 }
 
-// What is in flight may be at any box, and the last result is of the slowest.
+// What is in flight may be on any way, and the last result is of the slowest.
 TimeNs ChunkStream::longest_timeout() const noexcept {
   TimeNs longest = 0;
-  for (const StreamBox& box : boxes_) longest = std::max(longest, box.rto.timeout());
+  for (const Way& way : ways_) longest = std::max(longest, way.rto.timeout());
   return longest;
 }
 
@@ -581,7 +632,8 @@ std::size_t ChunkStream::write_query(Flight& flight, Cause cause, const Peer& pe
   }
   if (cause == Cause::kEarly) {
     if (Rto::asks_server(flight.early) && !membership_.has_racks()) header.flags |= kFlagDirect;
-    window_.sent_early(flight, now, box.rto.asks_at_once(flight.early + 1, box.window));
+    const Way& way = way_at(flight);
+    window_.sent_early(flight, now, way.rto.asks_at_once(flight.early + 1, way.window));
   } else {
     window_.sent(flight, now);
   }

@@ -1,9 +1,9 @@
 #pragma once
 // The chunks of one generation: operations get numbers, numbers become contributions inside the anchored
 // window, results go to the program and into the history, history answers peers. Knows nothing of joining;
-// its owner tells it the epoch and when data may flow. Of a job over several boxes the plan says which box a chunk
-// goes to; the order of packets, and round trips, mean something within one box, and what waits for one box keeps no
-// chunk of another one waiting.
+// its owner tells it the epoch and when data may flow. Of a job over several boxes the plan says which way a chunk
+// takes: to which box, and who finishes it. The order of packets, and round trips, mean something within one way, and
+// what waits for one keeps no chunk of another one waiting.
 
 #include <array>
 #include <cstddef>
@@ -67,7 +67,7 @@ class ChunkStream {
   ChunkStream(std::uint8_t priority, TimeNs rto_floor, const kernels::Kernels& kernels,
               EngineStatistics& statistics)
       : priority_(priority), rto_floor_(rto_floor), kernels_(kernels), statistics_(statistics) {
-    boxes_.emplace_back(rto_floor);
+    ways_.emplace_back(rto_floor);
   }
 
   // A generation begins; operations that wait get their numbers. false: no memory for the history.
@@ -127,35 +127,59 @@ class ChunkStream {
 
   // A box that chunks go to.
   struct StreamBox {
-    explicit StreamBox(TimeNs rto_floor) noexcept : rto(rto_floor) {}
     Ipv6 address{};
-    Rto rto;
     std::optional<TimeNs> answered_at;  // newest result of the epoch
     JobId job{};                        // as this box names it
     std::uint32_t shards = 1;
-    std::uint32_t window = 0;  // the part of the window that its groups of chunks are
     bool open = false;
     BoxTraffic traffic;
     std::array<std::uint32_t, kMaxShards> sequences{};  // of the newest contribution of the epoch
   };
 
-  [[nodiscard]] std::uint8_t box_of(std::uint64_t index) const noexcept {
+  // Through a box, and to who finishes the chunks behind it: a queue in front of one server tells nothing of the
+  // next one, and of a box that finishes alone.
+  struct Way {
+    static constexpr std::uint8_t kAtBox = 0xFF;    // finished there
+    static constexpr std::uint8_t kAnywhere = 0xFE;  // by whomever: there are too many ways to tell them apart
+    explicit Way(TimeNs rto_floor) noexcept : rto(rto_floor) {}
+    Ipv6 address{};  // of the box
+    std::uint8_t box = 0;
+    std::uint8_t end = kAnywhere;  // or the number of a server
+    Rto rto;
+    std::optional<TimeNs> answered_at;  // newest result of the epoch
+    std::uint32_t window = 0;           // the part of the window that its groups of chunks are
+  };
+  static constexpr std::size_t kMostWays = kMaxPlanBoxes;
+
+  [[nodiscard]] std::uint8_t way_of(std::uint64_t index) const noexcept {
     return routes_ ? (*routes_)[plan_group(wire(index))] : std::uint8_t{0};
+  }
+  [[nodiscard]] std::uint8_t box_of(std::uint64_t index) const noexcept { return ways_[way_of(index)].box; }
+  void put_on_way(Flight& flight) const noexcept {
+    flight.way = way_of(flight.index);
+    flight.box = ways_[flight.way].box;
   }
   [[nodiscard]] std::uint32_t shard_at(const StreamBox& box, std::uint64_t index) const noexcept {
     return routes_ ? shard_of_slot(membership_.slot_of(wire(index)), box.shards)
                    : membership_.shard_of(wire(index));
   }
   [[nodiscard]] std::uint32_t lane_of(const Flight& flight) const noexcept {
-    return kMaxShards * flight.box + shard_at(boxes_[flight.box], flight.index);
+    return kMaxShards * flight.way + shard_at(box_at(flight), flight.index);
+  }
+  [[nodiscard]] bool goes_to(const Flight& flight, std::size_t box, std::uint32_t shard) const noexcept {
+    return flight.box == box && shard_at(boxes_[box], flight.index) == shard;
   }
   [[nodiscard]] StreamBox& box_at(const Flight& flight) noexcept { return boxes_[flight.box]; }
   [[nodiscard]] const StreamBox& box_at(const Flight& flight) const noexcept { return boxes_[flight.box]; }
+  [[nodiscard]] Way& way_at(const Flight& flight) noexcept { return ways_[flight.way]; }
+  [[nodiscard]] const Way& way_at(const Flight& flight) const noexcept { return ways_[flight.way]; }
   void put_destination(std::uint64_t index, std::uint8_t box, Destination& to) const noexcept {
     to.box = box;
     to.port = static_cast<std::uint16_t>(kBasePort + shard_at(boxes_[box], index));
   }
-  void put_routes(std::span<const Ipv6> boxes);
+  void put_boxes(std::span<const Ipv6> boxes);
+  void put_ways();
+  [[nodiscard]] std::vector<Way> ways_of(const Plan& plan);
 
   // Sequences of all shards of a box in one row, in which those that were used lately are close together.
   [[nodiscard]] static std::uint64_t number_of(std::uint32_t sequence, std::uint32_t shard,
@@ -175,7 +199,7 @@ class ChunkStream {
     Cause cause = Cause::kNew;
   };
   [[nodiscard]] Due next_due(TimeNs now) noexcept;
-  [[nodiscard]] Due timed_due(std::size_t box, TimeNs now) noexcept;
+  [[nodiscard]] Due timed_due(std::size_t way, TimeNs now) noexcept;
   [[nodiscard]] Flight* in_flight(std::uint64_t index) noexcept;
   void restart_slowly(TimeNs now) noexcept;
   [[nodiscard]] TimeNs longest_timeout() const noexcept;
@@ -186,33 +210,36 @@ class ChunkStream {
   }
   // When the oldest sending is due: overtaken, for a question, else its timer.
   [[nodiscard]] TimeNs due_of(const Flight& oldest) const noexcept {
-    const StreamBox& box = box_at(oldest);
-    if (overtaken(oldest)) return std::max(box.rto.ask_due(oldest.sent_at, box.window), patient_until_);
+    const Way& way = way_at(oldest);
+    if (overtaken(oldest)) return std::max(way.rto.ask_due(oldest.sent_at, way.window), patient_until_);
     const TimeNs since = window_.waits_since(oldest, lane_of(oldest));
-    return std::max({box.rto.due(since), box.rto.pause_end(box.window), patient_until_});
+    return std::max({way.rto.due(since), way.rto.pause_end(way.window), patient_until_});
   }
   // When a question is due for what waits for the repair of another rank's loss.
   [[nodiscard]] TimeNs repair_due(const Flight& flight) const noexcept {
     if (window_.unrepaired(flight, lane_of(flight))) return 0;
-    return std::max(box_at(flight).rto.repair_due(flight.unfinished_at), patient_until_);
+    return std::max(way_at(flight).rto.repair_due(flight.unfinished_at), patient_until_);
   }
   // When a question for it is due that was asked for before.
   [[nodiscard]] TimeNs question_due(const Flight& flight) const noexcept {
     const bool told = box_tells();
     if (told && window_.unanswered(flight, lane_of(flight))) return 0;
-    const StreamBox& box = box_at(flight);
-    return std::max(box.rto.question_due(flight.sent_at, flight.early, told, box.window), patient_until_);
+    const Way& way = way_at(flight);
+    return std::max(way.rto.question_due(flight.sent_at, flight.early, told, way.window), patient_until_);
   }
   // The same of the lowest chunk, whose window may be at its end: then nothing follows that shows a loss.
   [[nodiscard]] TimeNs lowest_due(const Flight& flight) const noexcept {
-    const StreamBox& box = box_at(flight);
-    const TimeNs moved = std::max(flight.sent_at, box.answered_at.value_or(0));
-    const TimeNs due = flight.early == 0 ? box.rto.first_due(moved, box.window)
-                                         : box.rto.question_due(flight.sent_at, flight.early,
-                                                                box_tells() && !at_rest(), box.window);
+    const Way& way = way_at(flight);
+    const TimeNs moved = std::max(flight.sent_at, way.answered_at.value_or(0));
+    const TimeNs due = flight.early == 0 ? way.rto.first_due(moved, way.window)
+                                         : way.rto.question_due(flight.sent_at, flight.early,
+                                                                box_tells() && !at_rest(), way.window);
     return std::max(due, patient_until_);
   }
   [[nodiscard]] bool at_rest() const noexcept;
+  [[nodiscard]] bool has_result(std::uint64_t index) noexcept {
+    return index < window_.lowest() || (window_.contains(index) && window_.at(index).state == FlightState::kDone);
+  }
   // After seven questions, in turn to the box, its server and peers, and again after each eight: the last one
   // had no answer. A full memory may have forgotten the chunk, and its timer stands behind the questions.
   [[nodiscard]] bool unheard(const Flight& flight) const noexcept {
@@ -278,9 +305,11 @@ class ChunkStream {
   std::array<int, 2> shifts_{};  // sum_shift(world, dtype), for words and for halves
   FlightWindow window_;
   ResultHistory history_;
-  std::vector<StreamBox> boxes_;  // of this epoch, one at least
+  // Of this epoch, one at least of each.
+  std::vector<StreamBox> boxes_ = std::vector<StreamBox>(1);
+  std::vector<Way> ways_;
   std::unique_ptr<std::array<std::uint8_t, kPlanGroups>>
-      routes_;                         // box of each group; nullptr: there is one box
+      routes_;                         // way of each group; nullptr: there is one
   std::optional<TimeNs> answered_at_;  // newest result of the epoch
   TimeNs patient_until_ = 0;           // no timer is believed before
   TimeNs gone_since_ = kNever;         // of those that peers have forgotten none came since

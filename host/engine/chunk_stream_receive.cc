@@ -18,12 +18,16 @@ constexpr TimeNs kPatienceWithPeers = kSecond;
 
 std::optional<Refused> ChunkStream::on_result(const Datagram& datagram, TimeNs now, std::size_t box) {
   const auto index = index_of(datagram.header.chunk_id());
-  if (!index || *index < window_.lowest()) return Refused::kLate;
+  if (started_ && index && has_result(*index)) {
+    const bool again = (datagram.header.flags & kFlagRetransmit) != 0;
+    if (again && box_of(*index) == box) ways_[way_of(*index)].rto.repeated_in_vain();
+    return Refused::kLate;
+  }
+  if (!index) return Refused::kLate;
   if (!started_ || !window_.contains(*index)) return Refused::kNotWaited;
   Flight& flight = window_.at(*index);
-  if (flight.state == FlightState::kDone) return Refused::kLate;
   if (!flight.offered || box_of(*index) != box) return Refused::kNotWaited;
-  if (flight.state == FlightState::kIdle) flight.box = static_cast<std::uint8_t>(box);
+  if (flight.state == FlightState::kIdle) put_on_way(flight);
   if (says_gone(datagram.header)) return on_gone(datagram.header, flight, now);
   if (const auto wrong = judge(datagram, flight)) return wrong;
   const bool rows = (datagram.header.flags & kFlagSparse) != 0;
@@ -58,7 +62,7 @@ std::optional<Refused> ChunkStream::on_gone(const Header& header, Flight& flight
   // From now on there are only QUERYs, and they count afresh: everybody is asked twice before it is given up.
   if (!flight.gone) flight.queries = 0;
   flight.gone = true;
-  box_at(flight).rto.forget_back_off();
+  way_at(flight).rto.forget_back_off();
   if (gone_since_ == kNever) gone_since_ = now;
   if (flight.queries < 2 * (membership_.world - 1)) {
     window_.make_ready(flight);  // the next one is asked at once: this answer shows that the path is good
@@ -200,12 +204,14 @@ void ChunkStream::accept(const Header& header, std::span<const std::byte> values
     rtt = now - flight.sent_at;
   }
   StreamBox& box = box_at(flight);
-  Rto& rto = box.rto;
+  Way& way = way_at(flight);
+  Rto& rto = way.rto;
   if (rtt) {
     rto.sample(*rtt);
     statistics_.srtt = box.traffic.srtt = rto.srtt();
   } else {
     rto.result_without_sample();
+    if (flight.sends - flight.early - flight.wanted > 1) rto.timed(now - flight.contributed_at);
   }
   if (flight.early != 0) rto.asked_for(again || flight.contributed > 1);
   std::optional<TimeNs> waited;
@@ -214,8 +220,7 @@ void ChunkStream::accept(const Header& header, std::span<const std::byte> values
   // Asked for, and made without this rank: its timers ran out because it is behind, not because of the path.
   const bool asked_for = flight.queries != 0 || flight.early != 0;
   if (asked_for && (ranks & bit_of(self_)) == 0) rto.forget_back_off();
-  box.answered_at = now;
-  answered_at_ = now;
+  answered_at_ = box.answered_at = way.answered_at = now;
   if (flight.gone) gone_since_ = kNever;
   statistics_.rto = box.traffic.rto = rto.timeout();
   ++statistics_.results;
@@ -235,12 +240,12 @@ void ChunkStream::accept(const Header& header, std::span<const std::byte> values
 void ChunkStream::heed(const Header& header, std::uint64_t index, TimeNs now) noexcept {
   if ((header.flags & kFlagRetransmit) != 0) return;
   const Flight& made = window_.at(index);
-  const std::uint32_t lane = lane_of(made);
   const std::uint32_t shards = box_at(made).shards;
+  const std::uint32_t shard = shard_at(box_at(made), index);
   std::uint64_t i = std::min<std::uint64_t>(32, (index - window_.lowest()) / shards);
   for (; i >= FlightWindow::kLeastLead; --i) {
     Flight& flight = window_.at(index - i * shards);
-    if (flight.state != FlightState::kSent || lane_of(flight) != lane) continue;
+    if (flight.state != FlightState::kSent || !goes_to(flight, made.box, shard)) continue;
     if ((header.before() >> (i - 1) & 1) != 0) {
       window_.finished(flight);
     } else if (box_tells()) {
@@ -324,7 +329,7 @@ std::optional<Refused> ChunkStream::on_nack(const Header& header, std::size_t bo
     for (std::uint32_t i = 0; i < (membership_.sparse ? kMostOfRun : 1); ++i) {
       Flight& flight = window_.at(base + i * std::uint64_t{of.shards});
       if (flight.state == FlightState::kSent && flight.sequence == sequence && !flight.gone &&
-          lane_of(flight) == kMaxShards * box + shard)
+          goes_to(flight, box, shard))
         window_.make_ready(flight);
     }
   }

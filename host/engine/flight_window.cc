@@ -14,7 +14,7 @@ constexpr std::uint32_t kLeadShare = 8;
 void FlightWindow::start(std::uint32_t largest_window) {
   ring_.assign(largest_window, Flight{});
   by_number_.assign(2 * std::size_t{largest_window}, 0);
-  boxes_.assign(1, {});
+  ways_.assign(1, {});
   delivered_.assign(kMaxShards, {});
   for (std::uint64_t i = 0; i < ring_.size(); ++i) ring_[i].index = i;
   lost_ = ready_ = {};
@@ -24,12 +24,10 @@ void FlightWindow::start(std::uint32_t largest_window) {
 }
 
 // What was delivered in former epochs was sent before all that is sent from now on.
-void FlightWindow::enter_epoch(std::uint32_t window, std::size_t boxes) {
-  if (boxes != boxes_.size()) {
-    by_number_.assign(2 * ring_.size() * boxes, 0);
-    delivered_.assign(kMaxShards * boxes, {});
-  }
-  boxes_.assign(boxes, {});
+void FlightWindow::enter_epoch(std::uint32_t window, std::size_t boxes, std::size_t ways) {
+  if (2 * ring_.size() * boxes != by_number_.size()) by_number_.assign(2 * ring_.size() * boxes, 0);
+  if (ways != ways_.size()) delivered_.assign(kMaxShards * ways, {});
+  ways_.assign(ways, {});
   window_ = allowed_ = window;
   lead_ = std::clamp(window / kLeadShare, kLeastLead, kMostLead);
   cursor_ = lowest_;
@@ -43,7 +41,7 @@ void FlightWindow::enter_epoch(std::uint32_t window, std::size_t boxes) {
     flight.held = false;
     flight.asking = false;
     flight.gone = false;
-    flight.box = 0;
+    flight.box = flight.way = 0;
   }
 }
 

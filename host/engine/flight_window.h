@@ -10,8 +10,9 @@
 // nothing of what the other ranks sent lately. Only the oldest sending is looked at; behind one that waits
 // for its timer, others wait too.
 //
-// Of a job over several boxes all that is said of the order of packets holds of chunks of one box and one shard of it,
-// a *lane*, and each box has lists of its own: what waits for one keeps no other one waiting.
+// Of a job over several boxes all that is said of the order of packets holds of chunks of one *way*, a box and who
+// finishes them behind it, and one shard of the box: a *lane*. Each way has lists of its own: what waits for one keeps
+// no other one waiting.
 
 #include <algorithm>
 #include <cstddef>
@@ -66,7 +67,8 @@ struct Flight {
   Awaits awaits = Awaits::kTimer;  // kSent: which list it is in
   std::uint8_t told = 0;           // results that say that it has one
   bool held = false;               // one says that it has none, and is behind it
-  std::uint8_t box = 0;            // that it goes to in this epoch; set when taken up
+  std::uint8_t box = 0;            // that it goes to in this epoch, and its way; set when taken up
+  std::uint8_t way = 0;
   std::uint8_t bad_results = 0;    // results with wrong sums, shape or exponent
   std::int8_t exponent = kNoExponent;  // contributed
 };
@@ -77,9 +79,9 @@ class FlightWindow {
   // Allocates.
   void start(std::uint32_t largest_window);
 
-  // What has no result is taken up again from lowest on, with the new window. Allocates when the boxes are not as
+  // What has no result is taken up again from lowest on, with the new window. Allocates when boxes or ways are not as
   // many as before.
-  void enter_epoch(std::uint32_t window, std::size_t boxes = 1);
+  void enter_epoch(std::uint32_t window, std::size_t boxes = 1, std::size_t ways = 1);
 
   [[nodiscard]] std::uint64_t lowest() const noexcept { return lowest_; }
   [[nodiscard]] std::uint64_t limit() const noexcept { return lowest_ + allowed_; }  // first that must wait
@@ -151,19 +153,19 @@ class FlightWindow {
   }
   void done(Flight& flight) noexcept;  // may move lowest and recycle `flight`
 
-  // Of those of a box that wait for their timer, that are unfinished, and that were last asked for early; and of
-  // those, of all boxes, whose result is lost.
-  [[nodiscard]] Flight* oldest_sent(std::size_t box = 0) noexcept { return first(boxes_[box].sent); }
-  [[nodiscard]] const Flight* oldest_sent(std::size_t box = 0) const noexcept {
-    return first(boxes_[box].sent);
+  // Of those of a way that wait for their timer, that are unfinished, and that were last asked for early; and of
+  // those, of all ways, whose result is lost.
+  [[nodiscard]] Flight* oldest_sent(std::size_t way = 0) noexcept { return first(ways_[way].sent); }
+  [[nodiscard]] const Flight* oldest_sent(std::size_t way = 0) const noexcept {
+    return first(ways_[way].sent);
   }
-  [[nodiscard]] Flight* first_unfinished(std::size_t box = 0) noexcept { return first(boxes_[box].repair); }
-  [[nodiscard]] const Flight* first_unfinished(std::size_t box = 0) const noexcept {
-    return first(boxes_[box].repair);
+  [[nodiscard]] Flight* first_unfinished(std::size_t way = 0) noexcept { return first(ways_[way].repair); }
+  [[nodiscard]] const Flight* first_unfinished(std::size_t way = 0) const noexcept {
+    return first(ways_[way].repair);
   }
-  [[nodiscard]] Flight* oldest_early(std::size_t box = 0) noexcept { return first(boxes_[box].early); }
-  [[nodiscard]] const Flight* oldest_early(std::size_t box = 0) const noexcept {
-    return first(boxes_[box].early);
+  [[nodiscard]] Flight* oldest_early(std::size_t way = 0) noexcept { return first(ways_[way].early); }
+  [[nodiscard]] const Flight* oldest_early(std::size_t way = 0) const noexcept {
+    return first(ways_[way].early);
   }
   [[nodiscard]] Flight* first_lost() noexcept { return first(lost_); }
   [[nodiscard]] const Flight* first_lost() const noexcept { return first(lost_); }
@@ -194,7 +196,7 @@ class FlightWindow {
     std::uint32_t head = kNone;
     std::uint32_t tail = kNone;
   };
-  struct BoxLists {
+  struct WayLists {
     List sent;
     List early;
     List repair;
@@ -211,7 +213,7 @@ class FlightWindow {
     return list.head == kNone ? nullptr : &ring_[list.head];
   }
   [[nodiscard]] List& list_of(const Flight& flight) noexcept {
-    BoxLists& lists = boxes_[flight.box];
+    WayLists& lists = ways_[flight.way];
     switch (flight.awaits) {
       case Awaits::kRepair:
         return lists.repair;
@@ -240,13 +242,13 @@ class FlightWindow {
 
   std::vector<Flight> ring_;
   std::vector<std::uint32_t> by_number_;  // positions in the ring, of the newest contributions
-  std::vector<BoxLists> boxes_ = std::vector<BoxLists>(1);
+  std::vector<WayLists> ways_ = std::vector<WayLists>(1);
   List lost_;
   List ready_;
   std::uint64_t sendings_ = 0;
   std::uint64_t newest_ = 0;  // order of the newest sending of a chunk that was sent once
   std::uint64_t lead_ = 0;
-  std::vector<Delivered> delivered_ = std::vector<Delivered>(kMaxShards);  // of each box as many lanes
+  std::vector<Delivered> delivered_ = std::vector<Delivered>(kMaxShards);  // of each way as many lanes
   std::uint64_t lowest_ = 0;
   std::uint64_t cursor_ = 0;
   std::uint64_t offered_end_ = 0;

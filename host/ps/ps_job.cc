@@ -21,7 +21,7 @@ void PsJob::enter(const engine::Membership& membership, std::shared_ptr<const Pl
   membership_ = membership;
   boxes_.enter(membership, std::move(plan), home);
   if (boxes_.planned()) timers_.forget_times();
-  heard_ = 0;
+  heard_.assign(boxes_.planned() ? boxes_.size() : 0, {});
   job_.generation = membership.generation;
   job_.epoch = membership.epoch;
   job_.members = membership.members();
@@ -66,7 +66,7 @@ std::optional<Refused> PsJob::receive(const engine::Datagram& datagram, BoxIndex
     timers_.answered(at, box, now);
     statistics_.flush_time = timers_.flush_time();
   }
-  advance(p.chunk, ranks);
+  advance(p.chunk, ranks, box);
   stop_timers(p.chunk, at);
   after_merge(header, result, before, now);
   return std::nullopt;
@@ -136,14 +136,15 @@ bool PsJob::outdated(Chunk chunk) const noexcept {
   return high_ && serial_difference(chunk, *high_) <= -span;
 }
 
-void PsJob::advance(Chunk chunk, std::uint64_t ranks) noexcept {
+void PsJob::advance(Chunk chunk, std::uint64_t ranks, BoxIndex box) noexcept {
   if (!high_ || serial_difference(chunk, *high_) > 0) high_ = chunk;
   if (!boxes_.planned()) return;
-  for (; ranks != 0; ranks &= ranks - 1) {
-    const auto rank = static_cast<unsigned>(std::countr_zero(ranks));
+  Heard& heard = heard_[box];
+  for (std::uint64_t left = ranks & boxes_.through(box, chunk); left != 0; left &= left - 1) {
+    const auto rank = static_cast<unsigned>(std::countr_zero(left));
     const std::uint64_t bit = std::uint64_t{1} << rank;
-    if ((heard_ & bit) == 0 || serial_difference(chunk, newest_[rank]) > 0) newest_[rank] = chunk;
-    heard_ |= bit;
+    if ((heard.ranks & bit) == 0 || serial_difference(chunk, heard.newest[rank]) > 0) heard.newest[rank] = chunk;
+    heard.ranks |= bit;
   }
 }
 
@@ -246,13 +247,15 @@ void PsJob::step(server::StateIndex at, TimeNs now) noexcept {
   timers_.stepped(at, boxes_.holders(asked, chunk), now);
 }
 
-// Of the missing ranks those that must be late, since newer chunks of theirs have come. As long as a box may
-// rightly wait for one of those that it adds up, nothing can be said of the others there.
+// Of the missing ranks those that must be late, since newer chunks of theirs have come through the same box. As long
+// as a box may rightly wait for one of those that it adds up, nothing can be said of the others there.
 std::uint64_t PsJob::overdue(Chunk chunk, std::uint64_t missing) const noexcept {
   std::uint64_t late = 0;
-  for (std::uint64_t left = missing & heard_; left != 0; left &= left - 1) {
+  for (std::uint64_t left = missing; left != 0; left &= left - 1) {
     const auto rank = static_cast<unsigned>(std::countr_zero(left));
-    if (serial_difference(newest_[rank], chunk) > 0) late |= std::uint64_t{1} << rank;
+    const std::uint64_t bit = std::uint64_t{1} << rank;
+    const Heard& heard = heard_[boxes_.box_of(bit, chunk)];
+    if ((heard.ranks & bit) != 0 && serial_difference(heard.newest[rank], chunk) > 0) late |= bit;
   }
   if (late == missing) return late;
   std::uint64_t asked = 0;

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "engine/datagram.h"
 #include "engine/worker_join.h"
@@ -97,7 +98,7 @@ class PsJob {
   [[nodiscard]] std::optional<Refused> check_sender(const Header& header) const noexcept;
   [[nodiscard]] std::optional<Refused> check_chunk(const Header& header) const noexcept;
   [[nodiscard]] bool outdated(Chunk chunk) const noexcept;
-  void advance(Chunk chunk, std::uint64_t ranks) noexcept;
+  void advance(Chunk chunk, std::uint64_t ranks, BoxIndex box) noexcept;
   void on_query(const Header& header, BoxIndex box, TimeNs now) noexcept;
   void note_whole(const Header& header, const StateTimer* timer, Before& before) const noexcept;
   void stop_timers(Chunk chunk, server::StateIndex before) noexcept;
@@ -122,9 +123,13 @@ class PsJob {
   StateTimers timers_;
   std::optional<Chunk> high_;  // the newest chunk of this epoch
   JobBoxes boxes_;
-  // With a plan, of each rank whose bit is set: the newest chunk that it is known to have offered in this epoch.
-  std::array<Chunk, kMaxRanks> newest_{};
-  std::uint64_t heard_ = 0;
+  // With a plan, of each box and each rank whose bit is set: the newest chunk that it is known to have offered there in
+  // this epoch. Queues in front of two boxes say nothing of each other.
+  struct Heard {
+    std::uint64_t ranks = 0;
+    std::array<Chunk, kMaxRanks> newest{};
+  };
+  std::vector<Heard> heard_;
   std::string failure_;
 };
 

@@ -63,9 +63,10 @@ class Tls:
 
 
 class Etcd:
-    """One server. start() and start() again after kill() go on with the same data."""
+    """One server. start() and start() again after kill() go on with the same data. within: a namespace and an address there; then
+    nothing can be said to it from outside."""
 
-    def __init__(self, lab, *arguments, name="etcd", ports=None, cluster=None, tls=None, certificate="server"):
+    def __init__(self, lab, *arguments, name="etcd", ports=None, cluster=None, tls=None, certificate="server", within=None):
         if not shutil.which("etcd"):
             raise Skipped("etcd is not installed (etcd-server)")
         self.lab = lab
@@ -75,7 +76,9 @@ class Etcd:
         self.certificate = certificate
         self.port, self.peer = ports or free_ports(2)
         self.cluster = cluster or f"{name}=http://127.0.0.1:{self.peer}"
-        self.endpoint = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
+        place, address = within or (lab, "127.0.0.1")
+        self.run = place.run
+        self.endpoint = f"{'https' if tls else 'http'}://{address}:{self.port}"
         self.data = os.path.join(lab.directory, f"{name}.data")
         self.program = None
 
@@ -87,7 +90,7 @@ class Etcd:
         if self.tls:
             command += ["--cert-file", self.tls.path(self.certificate), "--key-file", self.tls.path(self.certificate, "key"),
                         "--trusted-ca-file", self.tls.path("ca"), "--client-cert-auth"]
-        self.program = self.lab.run(self.name, command)
+        self.program = self.run(self.name, command)
         if ready:
             self.wait_ready()
         return self

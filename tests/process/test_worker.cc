@@ -63,6 +63,8 @@ struct Outcome {
   std::vector<std::uint32_t> crcs{};
   std::uint64_t wrong = 0;
   std::uint64_t retransmissions = 0;
+  TimeNs began = kNever;  // the first operation
+  TimeNs ended = 0;       // the last one
 };
 
 // Also after an error: the memory of an operation is in use until it is done.
@@ -77,6 +79,8 @@ Outcome wait_for_all(const std::vector<Sum<T>>& sums, const Script& script, cons
       continue;
     }
     outcome.retransmissions += stats->retransmissions;
+    outcome.began = std::min(outcome.began, stats->started);
+    outcome.ended = std::max(outcome.ended, stats->finished);
     std::uint64_t first = sum.first;
     std::uint32_t crc = 0;
     for (const auto& buffer : sum.buffers) {
@@ -109,7 +113,9 @@ int iterate(Worker& worker, const Script& script, std::uint32_t iteration, std::
       .add("n", iteration)
       .add("crc", outcome.crcs)
       .add("wrong", outcome.wrong)
-      .add("retransmissions", outcome.retransmissions);
+      .add("retransmissions", outcome.retransmissions)
+      .add("began_us", outcome.began / kMicrosecond)
+      .add("ended_us", outcome.ended / kMicrosecond);
   return outcome.wrong == 0 ? kGood : kWrong;
 }
 

@@ -220,6 +220,69 @@ TEST(HazardBoxes, server_lost) {
   rack.expect_healthy();
 }
 
+// All ranks send everything by one box, half of it to a server whose link takes 40 ms of what is under way. Who took that
+// for a loss, as the other server's results make it look, would send it again and make it longer.
+TEST(HazardBoxes, slow_and_fast_server_behind_one_box) {
+  RackOptions options = racks({.window = 64, .servers = 2, .rto_floor = engine::kAdaptiveRtoFloor});
+  options.plans = [](const members::PlanRequest& request) {
+    Plan plan = rack_for_each_half(request);
+    for (RouteTable& table : plan.tables) table.fill(Route{.box = 0, .direct = true});
+    return plan;
+  };
+  HazardRack rack(options);
+  constexpr std::uint64_t kRate = 5'000'000;
+  rack.sim().network().set_rate(rack.server_link(0), false, kRate);
+  join(rack);
+  const TimeNs before = rack.now();
+  rack.expect_exact(rack.reduce(16 * 1'000));
+  constexpr std::uint64_t kBits = 8 * (kOuterBytes + kHeaderBytes + 64);
+  EXPECT_LT(rack.now() - before, 500 * 4 * kBits * kSecond / kRate * 3 / 2) << "its link is busy, and with little twice";
+  for (const std::uint16_t r : rack.ranks()) {
+    EXPECT_LT(rack.counted(r).retransmissions, 128U) << "rank " << r << ": until it knows how long the queue is";
+    EXPECT_LT(rack.counted(r).queries, 64U) << "rank " << r;
+  }
+}
+
+// After each pause the first chunks find it empty, and then all ranks fill it within a round trip: 80 ms, of which no
+// sample tells, where what is sent twice gives none.
+TEST(HazardBoxes, queue_that_all_ranks_fill_at_once_after_each_pause) {
+  RackOptions options = racks({.window = 32});
+  options.plans = [](const members::PlanRequest& request) {
+    Plan plan = rack_for_each_half(request);
+    for (RouteTable& table : plan.tables) table.fill(Route{.box = 0, .direct = true});
+    return plan;
+  };
+  HazardRack rack(options);
+  rack.sim().network().set_rate(rack.server_link(), false, 2'500'000);
+  join(rack);
+  for (int i = 0; i < 10; ++i) {
+    rack.expect_exact(rack.reduce(16 * 100));
+    rack.run_for(20 * kMillisecond);
+  }
+  for (const std::uint16_t r : rack.ranks()) EXPECT_LT(rack.counted(r).retransmissions, 250U) << "rank " << r << ", of 1,000";
+}
+
+// Of a rank that sends here and there, newer chunks that come by a box without a queue say nothing of those in another
+// one's: a server that asked for them would have all ranks of that box send what is under way as one sum.
+TEST(HazardBoxes, queue_before_one_box_makes_nobody_late_at_the_server) {
+  RackOptions options = racks({.window = 64, .rto_floor = engine::kAdaptiveRtoFloor});
+  options.plans = [](const members::PlanRequest& request) {
+    Plan plan = rack_for_each_half(request);
+    plan.table_of = {0, 0, 0, 1};
+    for (RouteTable& table : plan.tables) table.fill(Route{.box = 0, .direct = true});
+    for (std::uint32_t group = 0; group < kPlanGroups; group += 2) plan.tables[0][group] = Route{.box = 1};
+    return plan;
+  };
+  HazardRack rack(options);
+  for (std::uint16_t r = 0; r < 3; ++r) rack.sim().network().set_rate(rack.link_to(1, r), true, 1'500'000);
+  join(rack);
+  rack.expect_exact(rack.reduce(16 * 600));
+  const ps::PsJobStatistics& counted = rack.server().counted();
+  EXPECT_LT(counted.contributions, 1'200U + 300U + 100U) << "direct ones of four ranks, and of the last one";
+  EXPECT_EQ(counted.partials, 300U);
+  EXPECT_LT(counted.resends, 20U);
+}
+
 // A server that never comes back ends the job, as with one box.
 TEST(HazardBoxes, server_that_stays_away_ends_the_job_by_name) {
   HazardRack rack(racks());

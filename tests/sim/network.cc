@@ -35,7 +35,9 @@ Network::Network(Schedule& schedule, std::uint64_t seed, LinkOptions link, std::
       options_(link),
       faults_(links),
       up_(links),
-      down_(links) {}
+      down_(links) {
+  for (std::size_t i = 0; i < links; ++i) up_[i].bits_per_second = down_[i].bits_per_second = link.bits_per_second;
+}
 
 void Network::connect(Receiver to_box, Receiver from_box) {
   box_ = std::move(to_box);
@@ -111,8 +113,8 @@ void Network::send(Link& link, std::size_t at, Bytes frame, bool up) {
   }
   if (schedule_.now() < link.cut_until) return;
   TimeNs delay = options_.delay;
-  if (options_.bits_per_second != 0) {
-    const TimeNs on_wire = (frame.size() + kFramingBytes) * 8 * kSecond / options_.bits_per_second;
+  if (link.bits_per_second != 0) {
+    const TimeNs on_wire = (frame.size() + kFramingBytes) * 8 * kSecond / link.bits_per_second;
     link.busy_until = std::max(link.busy_until, schedule_.now()) + on_wire;
     delay += link.busy_until - schedule_.now();
   }

@@ -75,6 +75,10 @@ class Network {
     deliver(link, std::move(frame), up, options_.delay, options_.vouched);
   }
 
+  // A rate of its own, of what is sent in this direction; what waits for it is not lost.
+  void set_rate(std::size_t link, bool up, std::uint64_t bits_per_second) {
+    (up ? up_ : down_)[link].bits_per_second = bits_per_second;
+  }
   // All that is sent in this direction is lost until then.
   void cut(std::size_t link, bool up, TimeNs until);
   // What the endpoint said to control, or control to it, comes again, in its order, within so long.
@@ -93,6 +97,7 @@ class Network {
   struct Link {
     TimeNs busy_until = 0;
     TimeNs cut_until = 0;
+    std::uint64_t bits_per_second = 0;  // 0: no serialisation time
     std::vector<Bytes> past;
     std::vector<Bytes> control;    // the first of them, and the newest
     std::set<std::uint64_t> said;  // names of what was said to control

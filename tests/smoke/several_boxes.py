@@ -11,8 +11,28 @@ from rack import Rack
 from socket_worker import SocketServer, SocketWorker
 
 
+LATE = 0.004  # s that the clock of a queue may be late on a busy machine without a loss of rate
+
+
 def address_of_box(number):
     return f"10.0.0.{254 - number}"
+
+
+def shape(switch, port, rate, free=()):
+    """What leaves a port of the switch between all, in bit/s; from these addresses as fast as the machine goes. Again: another
+    rate, and what waits goes on waiting."""
+    def tc(*words):
+        switch.call("tc", *map(str, words))
+    burst = f"{max(6000, rate * LATE / 8):.0f}"
+    limits = ("parent", "1:", "classid", "1:10", "htb", "rate", f"{rate:.0f}bit", "burst", burst, "cburst", burst)
+    if "htb 1:" in switch.call("tc", "qdisc", "show", "dev", port):
+        return tc("class", "change", "dev", port, *limits)
+    tc("qdisc", "add", "dev", port, "root", "handle", "1:", "htb", "default", 10)
+    tc("class", "add", "dev", port, *limits)
+    tc("qdisc", "add", "dev", port, "parent", "1:10", "pfifo", "limit", 4096)
+    tc("class", "add", "dev", port, "parent", "1:", "classid", "1:20", "htb", "rate", "10gbit", "burst", "64kb", "cburst", "64kb")
+    for address in free:
+        tc("filter", "add", "dev", port, "parent", "1:", "protocol", "ip", "u32", "match", "ip", "src", f"{address}/32", "flowid", "1:20")
 
 
 class _Named(Rack):

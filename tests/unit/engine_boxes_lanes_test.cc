@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <optional>
 #include <vector>
 
 #include "box_says.h"
@@ -190,6 +192,73 @@ TEST_F(BoxesLanes, RoundTripsAndBackOffAreKeptForEachBox) {
   EXPECT_LE(scene_[0].traffic(kHome).rto, before * 2);
   scene_.lose = {};
   EXPECT_TRUE(scene_.run_until([&] { return scene_[0].pending_operations() == 0; }, 5 * kSecond));
+}
+
+// Everything passes through the boxes to servers in turn, and results of the last server come 30 ms later.
+class BoxesWays : public testing::Test {
+ protected:
+  [[nodiscard]] static Plan plan_with(std::uint32_t boxes, std::uint32_t servers) {
+    Plan plan = even_plan(boxes, 2);
+    plan.server_count = static_cast<std::uint8_t>(servers);
+    for (std::uint32_t group = 0; group < kPlanGroups; ++group)
+      plan.servers[group] = static_cast<std::uint8_t>(group / boxes % servers);
+    for (RouteTable& table : plan.tables)
+      for (Route& route : table) route.direct = true;
+    return plan;
+  }
+  explicit BoxesWays(std::uint32_t boxes = 2, std::uint32_t servers = 2)
+      : scene_(planned_shape(2, 64), plan_with(boxes, servers)) {
+    scene_.lose = [this](bool to_box, std::size_t, std::uint16_t rank, const Header& h) {
+      if (is_control(h.type)) return late_ = false;
+      const bool slow = scene_.plan.server(h.chunk_id()) + 1U == scene_.plan.server_count;
+      late_ = slow && !to_box;
+      return lose_ && lose_(slow, to_box, rank, h);
+    };
+    scene_.delay = [this] { return late_ ? 30 * kMillisecond : 0; };
+  }
+  BoxesScene scene_;
+  std::function<bool(bool slow, bool to_box, std::uint16_t rank, const Header&)> lose_;
+  bool late_ = false;
+};
+
+TEST_F(BoxesWays, RoundTripsAreKeptForEachServerBehindABox) {
+  ASSERT_TRUE(scene_.run_until_enlisted());
+  ASSERT_TRUE(scene_.reduce(1200));
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(scene_[rank].statistics().queries, 0U) << "rank " << rank;
+    EXPECT_EQ(scene_[rank].statistics().retransmissions, 0U) << "rank " << rank;
+  }
+}
+
+// Nothing comes from one server, for good: what the other one's chunks lose is not asked for any later because of it.
+TEST_F(BoxesWays, ASilentServerKeepsNobodysRepairWaiting) {
+  ASSERT_TRUE(scene_.run_until_enlisted());
+  ASSERT_TRUE(scene_.reduce(600));
+  std::optional<TimeNs> lost_at;
+  std::optional<TimeNs> asked_at;
+  lose_ = [&](bool slow, bool to_box, std::uint16_t rank, const Header& h) {
+    if (slow) return true;
+    if (to_box && lost_at && !asked_at && h.type == PacketType::kQuery) asked_at = scene_.now;
+    if (to_box || rank != 0 || lost_at) return false;
+    lost_at = scene_.now;
+    return true;
+  };
+  (void)scene_.submit(0, 300);
+  (void)scene_.submit(1, 300);
+  ASSERT_TRUE(scene_.run_until([&] { return asked_at.has_value(); }, 50 * kMillisecond));
+  EXPECT_LE(*asked_at - *lost_at, 5 * kMillisecond);
+}
+
+// Of 20 boxes and 16 servers there are 320: then they are the boxes'.
+class BoxesManyWays : public BoxesWays {
+ protected:
+  BoxesManyWays() : BoxesWays(20, 16) {}
+};
+
+TEST_F(BoxesManyWays, MoreWaysThanAreToldApart) {
+  ASSERT_TRUE(scene_.run_until_enlisted());
+  EXPECT_TRUE(scene_.reduce(1200));
+  for (std::size_t box = 0; box < 20; ++box) EXPECT_GE(scene_[0].traffic(box).results, 58U);
 }
 
 TEST_F(BoxesLanes, WhatIsKnownOfABoxStaysOverEpochs) {

@@ -54,6 +54,20 @@ TEST_F(PsBoxesTimers, WhoIsLateIsAskedAsEver) {
   EXPECT_EQ(boxes.counted.fruitless, 1U) << "C's part had all the time that a state has";
 }
 
+// B's part of chunk 4 stands in a queue in front of B, and chunk 5 goes by A.
+TEST_F(PsBoxesTimers, WhatIsNewerAndCameByAnotherBoxMakesNobodyLate) {
+  boxes.enter(six(), plan_of(6, 3, [](std::uint16_t rank, std::uint32_t group) {
+                return Route{group == 5 ? kA : static_cast<BoxIndex>(rank / 2)};
+              }));
+  partial(kA, 0b000011, 4);
+  partial(kC, 0b110000, 4);
+  partial(kA, 0b111111, 5);
+  EXPECT_EQ(boxes.drain().size(), 1U) << "chunk 5 is whole";
+  EXPECT_THAT(story(900 * kMillisecond), IsEmpty());
+  partial(kB, 0b001100, 6);
+  EXPECT_THAT(story(150 * kMillisecond), testing::Contains(testing::EndsWith("resend 12 to 1")));
+}
+
 // Found late while the state only waited: it is looked at soon, and sooner the shorter it has waited.
 TEST_F(PsBoxesTimers, WhoBecomesLateIsAskedAtTheNextLook) {
   partial(kA, 0b000011, 4);
