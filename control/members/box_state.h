@@ -160,7 +160,7 @@ struct BoxState {
   std::set<JobId> awaiting{};       // a publication
   std::map<JobId, Ipv6> parents{};  // of those that have one: the boxes of racks
   std::uint64_t reserved = 0;       // shared entries of each core, for all jobs
-  auth::Key secret = auth::box_key(std::array{source.word(), source.word(), source.word(), source.word()});
+  auth::Key secret = new_secret();  // of challenges
 
   [[nodiscard]] Life* find(JobId id) const noexcept {
     return raw(id) <= kMaxJobs ? lives[raw(id)].get() : nullptr;
@@ -226,6 +226,11 @@ struct BoxState {
               std::string_view text);
   // A JOIN of another version, in that version; within the rate limit.
   void refuse_version(const ControlPacket& join, const jobs::Binding& from, TimeNs now);
+  [[nodiscard]] auth::Key new_secret() {
+    return auth::box_key(std::array{source.word(), source.word(), source.word(), source.word()});
+  }
+  // What a job knew of its members' JOINs is forgotten: those that came before are no longer fresh.
+  void renew_secret() { secret = new_secret(); }
   // It brings a challenge that in this epoch (of a box that is not the home; else 0) was given to this sender a moment ago.
   [[nodiscard]] bool fresh(const Request& request, const jobs::Binding& from, TimeNs now,
                            Epoch in = {}) const noexcept;

@@ -376,6 +376,7 @@ Result<void> MembershipEngine::withdraw(std::string_view name, std::string_view 
   }
   box.names.erase(named);
   state_->withdraw(id, reason);
+  box.renew_secret();  // the name may come again
   box.settle();
   return {};
 }
@@ -494,6 +495,7 @@ Result<void> MembershipEngine::set_home(std::string_view name, const Ipv6& addre
     NativeConfig config = life->config();
     box.forget(id);
     box.lives.at(raw(id)) = new_life(box, id, std::move(config));
+    box.renew_secret();
     box.find_resident(id)->defer(std::move(deferred));
   }
   state_->settle(now);

@@ -421,6 +421,22 @@ TEST_F(MembersBoxesHome, AnotherBoxTakesTheJobOverFromWhatItsMembersSay) {
   EXPECT_TRUE(enlist_all(2));
 }
 
+// What it knew of them went with the home, so nothing else would tell an old one.
+TEST_F(MembersBoxesHome, ABoxThatIsHomeAgainObeysNoRequestOfBefore) {
+  ASSERT_TRUE(form());
+  ASSERT_TRUE(enlist_all(1));
+  const Bytes join = boxes[0].with_challenge(all[0], all[0].join());
+  const Bytes enlist = boxes[1].with_challenge(all[0], all[0].enlist(1));
+  for (const int home : {1, 0}) {
+    for (Bench& bench : boxes) {
+      ASSERT_TRUE(bench.members->set_home("resnet", box_address(home), bench.now));
+      bench.settle();
+    }
+  }
+  only(boxes[0].send_bare(all[0], join), PacketType::kChallenge, all[0]);
+  only(boxes[1].send_bare(all[0], enlist), PacketType::kChallenge, all[0]);
+}
+
 // It is gone, and could tell nobody.
 TEST_F(MembersBoxesHome, AJobIsTakenOverFromADeadHome) {
   ASSERT_TRUE(form());
