@@ -54,7 +54,8 @@ constexpr bool is_dense(const Sum& sum) noexcept {
 }
 // As flags of a header.
 constexpr std::uint8_t flags_of(const Sum& sum) noexcept {
-  return static_cast<std::uint8_t>((sum.marks ^ kMarkValues) & (kMarkOverflow | kMarkValues));
+  constexpr std::uint8_t kNot = kMarkValues | kMarkDense;
+  return static_cast<std::uint8_t>((sum.marks ^ kNot) & (kMarkOverflow | kNot));
 }
 // Words of values behind its header, where no rows are left out.
 constexpr std::uint32_t carried_words(const Sum& sum) noexcept {
@@ -64,7 +65,7 @@ constexpr std::uint32_t datagram_bytes(const Sum& sum) noexcept {
   return static_cast<std::uint32_t>(kHeaderBytes + 4 * carried_words(sum));
 }
 
-// As the header of a data packet has it. (Of one with ZERO who counts it takes kMarkDense away: match_job().)
+// As the header of a data packet has it.
 inline Sum sum_of(const Header& h) noexcept {
   return {.shape = {.total = h.total.host(), .elements = h.elements.host(), .dtype = h.dtype},
           .sum1 = h.sum1.host(),

@@ -158,10 +158,11 @@ void match_job(Parsed& parsed, const Header& h, const jobs::Binding& source, con
   take_fields(p, h, parsed.payload, *job, server_says ? h.contributors.host() : bit_of(rank), member->key,
               vouched, Form::kWords);
   p.form = form_of(p.sum);
-  if (p.form == Form::kZero) {
+  // There is nothing that a port could vouch for, and it costs nothing.
+  if (p.form == Form::kZero) p.verify = true;
+  // Who sends no values sends no rows. Elsewhere the mark would be taken for the flag.
+  if (p.form == Form::kZero && contributes && job->sparse)
     p.sum.marks &= static_cast<std::uint8_t>(~jobs::kMarkDense);
-    p.verify = true;  // there is nothing that a port could vouch for, and it costs nothing
-  }
   if ((h.flags & kFlagSparse) != 0) {
     p.form = Form::kRows;
     p.packed = parsed.payload_bytes - static_cast<std::uint32_t>(kHeaderBytes);

@@ -237,7 +237,7 @@ class Pipeline {
   Outcome contribute_session(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
   void report_stall(const Parsed& parsed, const SessionPacket& s, Drop why) noexcept;
   // Of jobs whose members leave out rows, or send zero runs (zero_runs.h).
-  [[gnu::noinline]] static std::uint8_t shorten(const Contribution& p, std::uint32_t& payload_bytes) noexcept;
+  [[gnu::noinline]] static std::uint32_t shorten(Contribution& p) noexcept;
   Outcome contribute_run(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
   [[nodiscard]] std::optional<Drop> refuse_run(const jobs::NativeJob& job, const Contribution& run,
                                                std::uint64_t chunks) const noexcept;

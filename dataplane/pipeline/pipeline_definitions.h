@@ -216,10 +216,10 @@ template <class Exec>
   }
   const bool repeats = ruling.verdict == Verdict::kRepeat;
   if (ruling.verdict != Verdict::kAbsorb) {
-    std::uint8_t flags = repeats ? kFlagRetransmit : 0;
     // As it came, unless one of the two leaves something out.
-    if (leaves_out(p.form) || !jobs::is_dense(p.sum)) flags |= shorten(p, parsed.payload_bytes);
-    write_result(parsed.payload, job, p, flags, *kernels_, 0, repeats ? 0 : p.before);
+    if (leaves_out(p.form) || !jobs::is_dense(p.sum)) [[unlikely]]
+      parsed.payload_bytes = shorten(p);
+    write_result(parsed.payload, job, p, repeats ? kFlagRetransmit : 0, *kernels_, 0, repeats ? 0 : p.before);
   }
   return conclude(parsed, ruling.verdict, !repeats, now);
 }
@@ -280,8 +280,8 @@ Outcome Pipeline<Exec>::query(Parsed& parsed, const Frame& frame, TimeNs now) no
     const auto offset = static_cast<std::uint32_t>(parsed.payload - frame.data);
     if (offset + bytes > frame.capacity) return drop(parsed, frame, Drop::kRoom, now);
     if (!found.at_server) exec_.values(Op::kRead, p, false);
-    const std::uint8_t sparse = shorten(p, parsed.payload_bytes);
-    write_result(parsed.payload, job, p, kFlagRetransmit | sparse, *kernels_, found.missing);
+    parsed.payload_bytes = shorten(p);
+    write_result(parsed.payload, job, p, kFlagRetransmit, *kernels_, found.missing);
     return conclude(parsed, Verdict::kRepeat, false, now);
   }
   if (header_at(parsed.payload).contributors.host() == 0)
@@ -313,7 +313,7 @@ Outcome Pipeline<Exec>::answer(Parsed& parsed, const Frame& frame, TimeNs now) n
   if (missing == 0 && job.server == ServerKind::kEmbedded) server_.forget_incomplete(merge_job(job), p.chunk);
   const Rank asker{static_cast<std::uint16_t>(h.slot.host())};
   if (job.racked != 0 && raw(asker) >= kRackRankBase) return answer_above(parsed, now);
-  write_result(parsed.payload, job, p, kFlagRetransmit | (h.flags & kFlagSparse), *kernels_, missing);
+  write_result(parsed.payload, job, p, kFlagRetransmit, *kernels_, missing);
   Outcome out = conclude(parsed, Verdict::kRelay, false, now);
   out.to = asker;
   if (raw(asker) >= job.world) towards(job, server_index(asker), p.priority, out);

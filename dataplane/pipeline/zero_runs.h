@@ -18,16 +18,17 @@
 
 namespace tally::pipeline {
 
-// Of a result whose values, if it has any, all lie in the packet: the bytes of its datagram, and SPARSE if rows are
-// left out of it now. Only where nobody has sent all rows: then some may have nothing but zeros.
+// A result whose values, if it has any, all lie in the packet, becomes as short as it may: the bytes of its datagram.
+// Rows are left out only where nobody has sent all: where somebody has, some zeros would be an accident. The marks of
+// its sum are then those of what is sent.
 template <class Exec>
-std::uint8_t Pipeline<Exec>::shorten(const Contribution& p, std::uint32_t& payload_bytes) noexcept {
-  payload_bytes = jobs::datagram_bytes(p.sum);
-  if (jobs::is_dense(p.sum) || jobs::is_zero(p.sum)) return 0;
-  const std::uint32_t bytes = pack_rows(p.values, rows_of(p.sum.shape.elements, p.sum.shape.dtype));
-  if (bytes == 0) return 0;
-  payload_bytes = static_cast<std::uint32_t>(kHeaderBytes) + bytes;
-  return kFlagSparse;
+std::uint32_t Pipeline<Exec>::shorten(Contribution& p) noexcept {
+  const bool may = !jobs::is_dense(p.sum) && !jobs::is_zero(p.sum);
+  const std::uint32_t bytes =
+      may ? pack_rows(p.values, rows_of(p.sum.shape.elements, p.sum.shape.dtype)) : std::uint32_t{0};
+  if (bytes != 0) return static_cast<std::uint32_t>(kHeaderBytes) + bytes;
+  p.sum.marks |= jobs::kMarkDense;
+  return jobs::datagram_bytes(p.sum);
 }
 
 inline Chunk chunk_of_run(const jobs::NativeJob& job, Chunk first, std::uint32_t bit) noexcept {
@@ -135,9 +136,8 @@ Outcome Pipeline<Exec>::owed(std::span<std::byte> payload) noexcept {
   if (!look_up(exec_, job, p).complete || payload.size() < jobs::datagram_bytes(p.sum)) return {};
   p.form = form_of(p.sum);
   exec_.values(Op::kRead, p, false);
-  std::uint32_t bytes = 0;
-  const std::uint8_t flags = shorten(p, bytes);
-  write_result(payload.data(), job, p, flags, *kernels_, 0, owed_.before[bit]);
+  const std::uint32_t bytes = shorten(p);
+  write_result(payload.data(), job, p, 0, *kernels_, 0, owed_.before[bit]);
   return {.verdict = Verdict::kComplete,
           .ranks = job.members,
           .job = &job,
