@@ -23,7 +23,7 @@ JSON ?=
 BASE ?=
 #: THRESHOLD  make ab: how many percent slower HEAD may be; default: 3
 THRESHOLD ?= 3
-#: SEEDS      make soak, soak-boxes, soak-racks: how many seeds, from 0 on, or FIRST:COUNT; default: 10000
+#: SEEDS      make soak, soak-boxes, soak-racks, soak-sparse: how many seeds, from 0 on, or FIRST:COUNT; default: 10000
 SEEDS ?= 10000
 #: QUICK      make experiment: QUICK=1 looks whether it works, in a minute; its figures are worth nothing
 QUICK ?=
@@ -63,7 +63,7 @@ IN_PARALLEL := xargs -d '\n' -r -n 8 -P $(JOBS)
 # clang's checks run beside them.
 CHECK_STAGES := format rules build build-asan build-tsan test beside headers lint
 
-.PHONY: help deps deps-frameworks build build-asan build-tsan demo test check bench bench-full ab experiment fmt format rules headers lint soak soak-boxes soak-racks fuzz deb deb-same deb-test install clean
+.PHONY: help deps deps-frameworks build build-asan build-tsan demo test check bench bench-full ab experiment fmt format rules headers lint soak soak-boxes soak-racks soak-sparse fuzz deb deb-same deb-test install clean
 .PHONY: need configure configure-asan configure-tsan configure-lint
 
 help: ## this list
@@ -159,7 +159,8 @@ lint: configure-lint ## clang-tidy over the product, shellcheck over the scripts
 soak: build ## run the simulator over many seeds
 soak-boxes: build ## ... of jobs over several boxes
 soak-racks: build ## ... of jobs of racks
-soak soak-boxes soak-racks:
+soak-sparse: build ## ... of sums of rows of tables
+soak soak-boxes soak-racks soak-sparse:
 	@[ -x '$(BUILD_DIR)/tests/sim/tally_sim_run' ] || \
 	  { echo 'soak: there is no $(BUILD_DIR)/tests/sim/tally_sim_run in this version' >&2; exit 2; }
 	@'$(BUILD_DIR)/tests/sim/tally_sim_run' $(patsubst soak-%,--%,$(filter soak-%,$@)) --seeds $(if $(findstring :,$(SEEDS)),$(SEEDS),0:$(SEEDS))

@@ -118,6 +118,7 @@ Gate<JoinRequest> read_join(const ControlPacket& packet) noexcept {
   join.fixed = wire_at<JoinPayload>(packet.payload.data());
   join.rank = packet.header.rank_id();
   join.epoch = packet.header.epoch_id();
+  join.features = packet.header.contributors.host();
   join.instance = join.fixed.instance.host();
   join.nonce = join.fixed.nonce.host();
   join.attempt = join.fixed.attempt.host();

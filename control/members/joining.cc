@@ -23,7 +23,7 @@ void note(MemberState& m, const JoinRequest& join, TimeNs now) {
 
 // A server has no part in the generation: what it reports decides nothing.
 bool tells_the_same(const MemberState& m, const JoinRequest& join) {
-  return m.joined && m.elements == join.fixed.elements.host() &&
+  return m.joined && m.elements == join.fixed.elements.host() && m.features == join.features &&
          (is_server(join.rank) || m.reported == join.fixed.last);
 }
 
@@ -154,6 +154,7 @@ void NativeLife::take_place(const JoinRequest& join, const jobs::Binding& source
   m.confirmed = false;
   m.reported = join.fixed.last;
   m.elements = join.fixed.elements.host();
+  m.features = join.features;
   m.binding = source;
   if (returning_ranks() == 0) returning_since_ = kNever;  // who did has given its generation up
   const bool returns = !is_server(join.rank) && !is_zero(m.reported);

@@ -134,6 +134,7 @@ class NativeLife final : public ResidentJob {
   void cancel_offer();
   [[nodiscard]] bool refuse_narrow_servers(std::uint16_t elements);
   [[nodiscard]] std::uint16_t negotiated_elements() const;
+  [[nodiscard]] bool may_be_sparse() const;
   [[nodiscard]] std::shared_ptr<const NamedPlan> new_plan();
   void fill_group(Term& term) const;
   // And the epoch, if it has none.

@@ -89,6 +89,14 @@ bool NativeLife::refuse_narrow_servers(std::uint16_t elements) {
   return any;
 }
 
+// Where each sum is of all ranks, made by this box alone, in slots of the job's own.
+bool NativeLife::may_be_sparse() const {
+  return config_.discipline == Discipline::kPool && config_.workers > 1 && !config_.stragglers && !config_.boxes &&
+         !config_.racks && std::all_of(ranks_.begin(), ranks_.end(), [this](Rank r) {
+           return (member(r).features & kFeatureSparse) != 0;
+         });
+}
+
 void NativeLife::fill_group(Term& term) const {
   std::uint32_t ipv6 = 0;
   for (std::uint16_t r = 0; r < config_.workers; ++r) {
@@ -147,6 +155,7 @@ void NativeLife::make_offer(TimeNs now) {
     const BoxIndex own = plan->index_of(own_address());
     term.take_plan(std::move(plan), own);
   }
+  term.sparse = may_be_sparse();
   fill_group(term);
   draw_secrets(term);
   offer_version_ = publish_row(term);
@@ -256,6 +265,7 @@ void NativeLife::answer_running(Rank rank) {
   // Its workers order their packets below this maximum; clamped by the cores, all would be equal.
   if (shares_slots(p.discipline)) header.priority = config_.priority;
   if (config_.stragglers) header.flags = kFlagIncomplete;
+  if (term.sparse) header.contributors = Be<std::uint64_t>{kFeatureSparse};
   PlannedText planned;
   std::string racks;
   std::string_view text;

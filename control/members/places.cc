@@ -223,6 +223,7 @@ std::shared_ptr<jobs::NativeJob> ResidentJob::row_of(const Term& term) const {
   row->server = config_.server;
   row->decay = config_.decay;
   row->results = term.results;
+  row->sparse = term.sparse;
   row->world = static_cast<std::uint8_t>(config_.workers);
   row->shards = box_.options.shards;
   row->elements = term.record.elements.host();

@@ -91,6 +91,7 @@ struct MemberState {
   std::uint64_t nonce = 0;
   std::uint64_t counter = 0;   // greatest of the process
   std::uint16_t elements = 0;  // wish
+  std::uint64_t features = 0;  // that it understands
   Chunk next{};
   Chunk lowest{};               // as its newest JOIN said
   GenerationRecord reported{};  // in the JOIN that formed this epoch
@@ -131,6 +132,7 @@ struct Term {
   Rank most_advanced{};
   Chunk base{};  // the newest number when the epoch began; renewal counts from here
   ResultsMode results = ResultsMode::kUnicast;
+  bool sparse = false;  // rows and runs of zeros may be used
   Ipv6 group{};
   // Adopted from JOINs alone, which may be old copies: nothing is INCOMPLETE before all workers are
   // confirmed.

@@ -116,6 +116,7 @@ class PipelineCore final : public DataCore {
   std::size_t take_handed_over(TimeNs now) noexcept;
   std::size_t send_for_others(rte_ring* ring) noexcept;
   std::size_t sweep(TimeNs now) noexcept;
+  void send_owed(TimeNs now) noexcept;
   void conclude(rte_mbuf* m, const pipeline::Frame& frame, const pipeline::Outcome& out, TimeNs now) noexcept;
   void hand_over(rte_mbuf* m, std::uint8_t owner) noexcept;
   void punt(rte_mbuf* m, bool member, TimeNs now) noexcept;

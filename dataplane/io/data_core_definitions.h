@@ -144,10 +144,24 @@ template <class Tap>
         pipeline::enter_step(pipeline_.execution(), pipeline::Step::kConclude);
         seen.tell(i, parsed_[i], out, now);
         conclude(burst[i], frames_[i], out, now);
+        if (pipeline_.owes()) [[unlikely]]
+          send_owed(now);
       });
   pipeline::enter_step(pipeline_.execution(), pipeline::Step::kGiveBack);
   dpdk::drop_all(std::span{done}.first(absorbed));
   tell_control();
+}
+
+// What a zero run has finished beside what is told by the run itself. Without a buffer its members ask.
+template <class Exec>
+[[gnu::noinline]] void PipelineCore<Exec>::send_owed(TimeNs now) noexcept {
+  while (pipeline_.owes()) {
+    rte_mbuf* const m = dpdk::allocate(options_.widest, statistics);
+    if (m == nullptr) return;
+    std::byte* const payload = dpdk::data_of(m) + kMaxEncapsulation;
+    const std::size_t room = rte_pktmbuf_tailroom(m) - kMaxEncapsulation;
+    conclude(m, frame_of(m), pipeline_.owed({payload, room}), now);
+  }
 }
 
 // Shared entries that nobody touched for too long go to the server, which may complete their chunk; entries

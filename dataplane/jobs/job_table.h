@@ -93,7 +93,10 @@ struct NativeJob : Job {
   std::uint8_t shards = 1;  // data cores, 1..64
   std::uint8_t max_priority = 254;
   ResultsMode results = ResultsMode::kUnicast;
-  bool planned = false;      // `part` is there; says so in the line that is here anyway
+  bool planned = false;  // `part` is there; says so in the line that is here anyway
+  // All members understand SPARSE and zero runs. Discipline pool on one box, without stragglers, racks and servers,
+  // of two members or more.
+  bool sparse = false;
   std::uint32_t window = 0;  // W, a power of two, 16..16384
   std::uint32_t span = 0;    // 2 x the largest window of the generation
   // 1: `parent` is there; discipline pool, no stragglers, unicast results. A word, and here, since every packet asks

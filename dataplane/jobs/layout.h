@@ -34,6 +34,8 @@ constexpr std::uint32_t words_of(const Shape& shape) noexcept {
 enum Mark : std::uint8_t {
   kMarkOverflow = kFlagOverflow,
   kMarkValues = kFlagZero,  // not the flag: there are values, which may all be 0 all the same
+  // Not the flag: somebody sent all rows. A correct sender has values in each then, so there is nothing to leave out.
+  kMarkDense = kFlagSparse,
 };
 
 // What goes with a chunk's values, be they of one contribution or the sum of several.
@@ -42,15 +44,20 @@ struct Sum {
   std::uint32_t sum1 = 0;  // as on the wire: keyed
   std::uint32_t sum2 = 0;
   std::int8_t exponent = 0;
-  std::uint8_t marks = kMarkValues;
+  std::uint8_t marks = kMarkValues | kMarkDense;
 };
 
 constexpr bool is_zero(const Sum& sum) noexcept { return (sum.marks & kMarkValues) == 0; }
+// Are all of its rows there wherever it is sent?
+constexpr bool is_dense(const Sum& sum) noexcept {
+  return (sum.marks & (kMarkValues | kMarkDense)) == (kMarkValues | kMarkDense);
+}
 // As flags of a header.
 constexpr std::uint8_t flags_of(const Sum& sum) noexcept {
-  return static_cast<std::uint8_t>((sum.marks ^ kMarkValues) & (kMarkOverflow | kMarkValues));
+  constexpr std::uint8_t kNot = kMarkValues | kMarkDense;
+  return static_cast<std::uint8_t>((sum.marks ^ kNot) & (kMarkOverflow | kNot));
 }
-// Words of values behind its header.
+// Words of values behind its header, where no rows are left out.
 constexpr std::uint32_t carried_words(const Sum& sum) noexcept {
   return is_zero(sum) ? 0 : words_of(sum.shape);
 }
@@ -64,7 +71,8 @@ inline Sum sum_of(const Header& h) noexcept {
           .sum1 = h.sum1.host(),
           .sum2 = h.sum2.host(),
           .exponent = h.exponent,
-          .marks = static_cast<std::uint8_t>((h.flags ^ kFlagZero) & (kMarkOverflow | kMarkValues))};
+          .marks = static_cast<std::uint8_t>((h.flags ^ (kFlagZero | kFlagSparse)) &
+                                             (kMarkOverflow | kMarkValues | kMarkDense))};
 }
 
 // Time in a register: units of 1,024 ns modulo 2^32, 73 minutes.

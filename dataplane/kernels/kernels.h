@@ -68,6 +68,22 @@ struct HalvesKernels {
   Sums (*copy_sums)(const std::byte* wire, std::byte* to, std::uint32_t n) noexcept;
 };
 
+// Rows of 16 words, some of those of a block (tally/rows.h).
+struct SomeRows {
+  const std::byte* wire = nullptr;         // one after the other
+  const std::uint64_t* present = nullptr;  // a bit for each row of the block, 64 to a word
+  std::uint32_t count = 0;                 // rows of the block
+};
+
+// The switch kernels of the same names, where the other rows are zeros. Sums are of the whole block.
+struct RowsKernels {
+  void (*write)(std::int32_t* entry, const SomeRows& rows) noexcept;
+  bool (*add)(std::int32_t* entry, const SomeRows& rows) noexcept;
+  Added (*add_sums)(std::int32_t* entry, const SomeRows& rows) noexcept;
+  void (*subtract)(std::int32_t* entry, const SomeRows& rows) noexcept;
+  Sums (*sums)(const SomeRows& rows) noexcept;
+};
+
 // Worker: floats of 16 bits as a program has them (any n; not on the wire). A NaN stays one and becomes quiet.
 struct ShortFloatKernels {
   void (*widen)(const std::uint16_t* in, float* out, std::uint32_t n) noexcept;   // exact
@@ -109,7 +125,9 @@ struct Kernels {
   // The sums of a packet while its bytes go to `to` as they are; they do not overlap.
   Sums (*copy_sums)(const std::byte* wire, std::byte* to, std::uint32_t n) noexcept;
 
+  RowsKernels rows;
   HalvesKernels halves;
+  RowsKernels half_rows;       // of packets with two values in a word
   ShortFloatKernels float16;   // IEEE 754 binary16
   ShortFloatKernels bfloat16;  // the upper half of a float
 };

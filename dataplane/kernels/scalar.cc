@@ -13,6 +13,7 @@ namespace tally::kernels {
 namespace {
 
 using Element = Be<std::uint32_t>;
+constexpr std::uint32_t kRow = 16;  // words
 
 std::uint32_t element(const std::byte* wire, std::uint32_t i) noexcept {
   return wire_at<Element>(wire + i * sizeof(Element)).host();
@@ -232,6 +233,82 @@ Sums copy_sums_of_halves(const std::byte* wire, std::byte* to, std::uint32_t n) 
   return sums_of_halves(wire, n);
 }
 
+// Rows, one after the other by the functions for 16 words of them.
+// in: what a row that is there is done with; its place in the block, and its values. out: with one that is not.
+template <class In, class Out>
+void for_each_row(const SomeRows& rows, In in, Out out) noexcept {
+  constexpr std::uint32_t kWord = 64;
+  const std::byte* wire = rows.wire;
+  for (std::uint32_t row = 0; row < rows.count; ++row) {
+    if ((rows.present[row / kWord] >> row % kWord & 1) == 0) {
+      out(row);
+      continue;
+    }
+    in(row, wire);
+    wire += kRow * sizeof(Element);
+  }
+}
+
+void write_rows(std::int32_t* entry, const SomeRows& rows) noexcept {
+  for_each_row(
+      rows, [&](std::uint32_t row, const std::byte* wire) { write(entry + row * kRow, wire, kRow); },
+      [&](std::uint32_t row) { std::fill_n(entry + row * kRow, kRow, 0); });
+}
+
+// per_word: values in a word.
+template <std::uint32_t per_word, Added (*add_row)(std::int32_t*, const std::byte*, std::uint32_t) noexcept>
+Added add_rows(std::int32_t* entry, const SomeRows& rows) noexcept {
+  Added added;
+  for_each_row(
+      rows,
+      [&](std::uint32_t row, const std::byte* wire) {
+        const Added one = add_row(entry + row * kRow, wire, per_word * kRow);
+        added.overflow |= one.overflow;
+        added.sums = joined_sums(added.sums, row * per_word * kRow, one.sums);
+      },
+      [](std::uint32_t) {});
+  return added;
+}
+
+template <std::uint32_t per_word,
+          void (*subtract_row)(std::int32_t*, const std::byte*, std::uint32_t) noexcept>
+void subtract_rows(std::int32_t* entry, const SomeRows& rows) noexcept {
+  for_each_row(
+      rows,
+      [&](std::uint32_t row, const std::byte* wire) {
+        subtract_row(entry + row * kRow, wire, per_word * kRow);
+      },
+      [](std::uint32_t) {});
+}
+
+template <std::uint32_t per_word, Sums (*sums_of_row)(const std::byte*, std::uint32_t) noexcept>
+Sums sums_of_rows(const SomeRows& rows) noexcept {
+  Sums sums;
+  for_each_row(
+      rows,
+      [&](std::uint32_t row, const std::byte* wire) {
+        sums = joined_sums(sums, row * per_word * kRow, sums_of_row(wire, per_word * kRow));
+      },
+      [](std::uint32_t) {});
+  return sums;
+}
+
+Added add_row_of_halves(std::int32_t* entry, const std::byte* wire, std::uint32_t n) noexcept {
+  return add_halves(entry, wire, n, {});
+}
+
+template <std::uint32_t per_word, auto add_row, auto subtract_row, auto sums_of_row>
+constexpr RowsKernels kRows = {
+    .write = write_rows,
+    .add =
+        [](auto* entry, const SomeRows& rows) noexcept {
+          return add_rows<per_word, add_row>(entry, rows).overflow != 0;
+        },
+    .add_sums = add_rows<per_word, add_row>,
+    .subtract = subtract_rows<per_word, subtract_row>,
+    .sums = sums_of_rows<per_word, sums_of_row>,
+};
+
 // Denormals of 16 bits are multiples of 2^-24, which a float holds exactly.
 void widen_float16(const std::uint16_t* in, float* out, std::uint32_t n) noexcept {
   for (std::uint32_t i = 0; i < n; ++i) {
@@ -316,6 +393,7 @@ constinit const Kernels kScalarKernels = {
     .pack = pack,
     .unpack = unpack,
     .copy_sums = copy_sums,
+    .rows = kRows<1, add_sums, subtract, sums>,
     .halves = {.add = [](auto* entry, auto* wire, auto n,
                          Ahead ahead) noexcept { return add_halves(entry, wire, n, ahead).overflow != 0; },
                .add_sums = add_halves,
@@ -325,6 +403,7 @@ constinit const Kernels kScalarKernels = {
                .quantise = quantise_halves,
                .dequantise = dequantise_halves,
                .copy_sums = copy_sums_of_halves},
+    .half_rows = kRows<2, add_row_of_halves, subtract_halves, sums_of_halves>,
     .float16 = {.widen = widen_float16, .narrow = narrow_float16},
     .bfloat16 = {.widen = widen_bfloat16, .narrow = narrow_bfloat16},
 };

@@ -116,6 +116,17 @@ class SwitchKernels {
     return run<Op::kSums>(static_cast<std::int32_t*>(nullptr), wire, n).sums;
   }
 
+  static consteval RowsKernels rows() {
+    return {
+        .write = [](std::int32_t* entry, const SomeRows& in) noexcept { run_rows<Op::kWrite>(entry, in); },
+        .add = [](std::int32_t* entry,
+                  const SomeRows& in) noexcept { return run_rows<Op::kAdd>(entry, in).overflow != 0; },
+        .add_sums = run_rows<Op::kAddSums>,
+        .subtract = [](std::int32_t* entry,
+                       const SomeRows& in) noexcept { run_rows<Op::kSubtract>(entry, in); },
+        .sums = [](const SomeRows& in) noexcept { return run_rows<Op::kSums>(nullptr, in).sums; }};
+  }
+
  private:
   using Int = typename Isa::Int;
 
@@ -169,6 +180,30 @@ class SwitchKernels {
         block<op>(entry + i, wire + i * sizeof(std::int32_t), sticky);
     }
     return {sticky.sums.folded(n / Isa::kLanes), As::any_sign(sticky.overflow)};
+  }
+
+  // A row that is not there is one of zeros: nothing to an addition, but it moves the weights of those behind it.
+  template <Op op>
+  static Added run_rows(std::int32_t* entry, const SomeRows& rows) noexcept {
+    constexpr std::size_t kRow = 16;  // words
+    constexpr std::uint32_t kWord = 64;
+    Sticky sticky;
+    const std::byte* wire = rows.wire;
+    for (std::uint32_t row = 0; row < rows.count; ++row) {
+      const bool there = (rows.present[row / kWord] >> row % kWord & 1) != 0;
+      std::int32_t* const at = op == Op::kSums ? entry : entry + row * kRow;
+      for (std::size_t i = 0; i < kRow; i += Isa::kLanes) {
+        if (there) {
+          block<op>(op == Op::kSums ? at : at + i, wire + i * sizeof(std::int32_t), sticky);
+        } else {
+          if constexpr (op == Op::kWrite) Isa::store(at + i, Int{}, Whole{});
+          if constexpr (op == Op::kSums || op == Op::kAddSums) sticky.sums.take(Int{});
+        }
+      }
+      if (there) wire += kRow * sizeof(std::int32_t);
+    }
+    return {sticky.sums.folded(rows.count * static_cast<std::uint32_t>(kRow) / Isa::kLanes),
+            As::any_sign(sticky.overflow)};
   }
 };
 
@@ -418,6 +453,7 @@ consteval Kernels vector_kernels(std::string_view name) {
       .pack = Worker::pack,
       .unpack = Worker::unpack,
       .copy_sums = Worker::copy_sums,
+      .rows = Switch::rows(),
       .halves = {.add = Halves::add,
                  .add_sums = Halves::add_sums,
                  .add_emit = Halves::add_emit,
@@ -426,6 +462,7 @@ consteval Kernels vector_kernels(std::string_view name) {
                  .quantise = Halves::quantise,
                  .dequantise = Halves::dequantise,
                  .copy_sums = Halves::copy_sums},
+      .half_rows = SwitchKernels<Isa, AsHalves<Isa>>::rows(),
       .float16 = {.widen = Float16::widen, .narrow = Float16::narrow},
       .bfloat16 = {.widen = Bfloat16::widen, .narrow = Bfloat16::narrow},
   };

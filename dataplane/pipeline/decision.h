@@ -33,7 +33,9 @@ enum class Form : std::uint8_t {
   kWords,   // 32 bits each
   kHalves,  // two in a word
   kZero,    // they are 0, and not there
+  kRows,    // some rows of 16 words, behind which is said which (tally/rows.h)
 };
+constexpr bool leaves_out(Form form) noexcept { return form >= Form::kZero; }
 constexpr Form form_of(const jobs::Sum& sum) noexcept {
   if (jobs::is_zero(sum)) return Form::kZero;
   return values_per_word(sum.shape.dtype) == 2 ? Form::kHalves : Form::kWords;
@@ -62,6 +64,7 @@ struct Contribution {
   std::uint32_t row = 0;      // discipline shared: of the ledger
   std::uint32_t room = 0;     // words that `values` can take
   std::uint32_t swapped = 0;  // kSwap: words of the longer of the two
+  std::uint32_t packed = 0;   // kRows: bytes of the rows and what is behind them
   std::uint32_t before = 0;   // (out) of what is complete now: what finish() says
 };
 

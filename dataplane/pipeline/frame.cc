@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "tally/ids.h"
+#include "tally/rows.h"
 #include "tally/switchml.h"
 #include "tally/wire.h"
 
@@ -115,11 +116,13 @@ namespace {
 std::optional<std::uint8_t> flags_of(PacketType type) noexcept {
   switch (type) {
     case PacketType::kContribute:
-      return kFlagRetransmit | kFlagDirect | kFlagOverflow | kFlagZero;
+      return kFlagRetransmit | kFlagDirect | kFlagOverflow | kFlagZero |
+             kFlagSparse;  // the last: of some jobs only
     case PacketType::kQuery:
       return kFlagRetransmit | kFlagDirect;
     case PacketType::kAnswer:
-      return kFlagRetransmit | kFlagOverflow | kFlagZero | kFlagIncomplete;  // the last: of some jobs only
+      return kFlagRetransmit | kFlagOverflow | kFlagZero | kFlagIncomplete |
+             kFlagSparse;  // the last two: likewise
     case PacketType::kResult:
       return kFlagRetransmit | kFlagOverflow | kFlagZero;
     case PacketType::kFlush:
@@ -132,6 +135,7 @@ std::optional<std::uint8_t> flags_of(PacketType type) noexcept {
     case PacketType::kPlan:
     case PacketType::kLost:
     case PacketType::kEnlist:
+    case PacketType::kZeroRun:
       return std::uint8_t{0};
     case PacketType::kPartial:
     case PacketType::kReject:
@@ -152,12 +156,18 @@ std::optional<Drop> refuse_header(const Header& h, const std::byte* datagram, st
   if (kernels.crc32c(datagram, kCheckedBytes) != h.check.host()) return Drop::kCheck;
   const auto allowed = flags_of(h.type);
   if (!allowed) return Drop::kType;
-  if ((h.flags & ~*allowed) != 0) return Drop::kFlags;
+  constexpr std::uint8_t kBoth = kFlagZero | kFlagSparse;
+  if ((h.flags & ~*allowed) != 0 || (h.flags & kBoth) == kBoth) return Drop::kFlags;
   if (is_control(h.type)) return std::nullopt;  // its payload is the control thread's to judge
   const std::uint32_t elements = h.elements.host();
   if (!valid_elements(elements, h.dtype) || (h.type == PacketType::kQuery && elements != 0))
     return Drop::kElements;
-  if (bytes != kHeaderBytes + values_bytes(h)) return Drop::kLength;
+  const std::uint32_t values = bytes - static_cast<std::uint32_t>(kHeaderBytes);
+  if ((h.flags & kFlagSparse) != 0) {
+    if (!are_rows(datagram + kHeaderBytes, rows_of(elements, h.dtype), values)) return Drop::kRows;
+  } else if (values != (h.type == PacketType::kZeroRun ? 0 : values_bytes(h))) {
+    return Drop::kLength;
+  }
   if (!is_dtype(h.dtype)) return Drop::kDtype;
   return std::nullopt;
 }

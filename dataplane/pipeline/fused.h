@@ -14,6 +14,7 @@
 #include "kernels/kernels.h"
 #include "pipeline/decision.h"
 #include "pipeline/registers.h"
+#include "tally/rows.h"
 
 namespace tally::pipeline {
 
@@ -68,7 +69,7 @@ class Fused {
 
   kernels::Sums payload_sums(const Contribution& p) const noexcept {
     if (p.form != Form::kWords) [[unlikely]]
-      return p.form == Form::kZero ? kernels::Sums{} : kernels_->halves.sums(p.values, p.sum.shape.elements);
+      return other_sums(p);
     return kernels_->sums(p.values, p.sum.shape.elements);
   }
 
@@ -128,12 +129,20 @@ class Fused {
   }
 
  private:
-  // Values of 16 bits, or none. Out of the way of the others.
+  [[gnu::noinline]] kernels::Sums other_sums(const Contribution& p) const noexcept {
+    if (p.form == Form::kZero) return {};
+    if (p.form == Form::kHalves) return kernels_->halves.sums(p.values, p.sum.shape.elements);
+    const PackedRows rows(p);
+    return rows_of_form(p).sums(rows.some());
+  }
+
+  // Values of 16 bits, some rows, or none. Out of the way of the others.
   [[gnu::noinline]] kernels::Added other_values(Op op, const Contribution& p, bool with_sums) noexcept {
     std::int32_t* const entry = values_of(p.line);
     const std::uint32_t n = p.sum.shape.elements;
     const std::uint32_t words = jobs::words_of(p.sum.shape);
     const bool zero = p.form == Form::kZero;
+    if (p.form == Form::kRows) return some_rows(op, p, with_sums);
     switch (op) {
       case Op::kAdd:
         if (zero) break;
@@ -142,9 +151,7 @@ class Fused {
       case Op::kAddEmit:
         if (!zero) return kernels_->halves.add_emit(entry, p.values, n, ahead_);
         if (jobs::is_zero(p.sum)) break;
-        kernels_->read(entry, p.values, words);
-        if (values_per_word(p.sum.shape.dtype) == 2) return {.sums = kernels_->halves.sums(p.values, n)};
-        return {.sums = kernels_->sums(p.values, n)};
+        return {.sums = emit(p)};
       case Op::kWrite:
         if (zero) {
           std::memset(entry, 0, std::size_t{4} * words);
@@ -161,6 +168,54 @@ class Fused {
         break;
     }
     return {};
+  }
+
+  [[nodiscard]] const kernels::RowsKernels& rows_of_form(const Contribution& p) const noexcept {
+    return values_per_word(p.sum.shape.dtype) == 2 ? kernels_->half_rows : kernels_->rows;
+  }
+  // Where the rows of a packet lie, as the kernels are told.
+  struct PackedRows {
+    explicit PackedRows(const Contribution& p) noexcept
+        : values(p.values),
+          rows(rows_of(p.sum.shape.elements, p.sum.shape.dtype)),
+          bits(bitmap_of(p.values, rows, p.packed)) {}
+    [[nodiscard]] kernels::SomeRows some() const noexcept { return {values, bits.words.data(), rows}; }
+
+    const std::byte* values;
+    std::uint32_t rows;
+    RowBitmap bits;
+  };
+  kernels::Added some_rows(Op op, const Contribution& p, bool with_sums) noexcept {
+    std::int32_t* const entry = values_of(p.line);
+    const kernels::RowsKernels& kernels = rows_of_form(p);
+    const PackedRows rows(p);
+    switch (op) {
+      case Op::kAdd:
+        if (with_sums) return kernels.add_sums(entry, rows.some());
+        return {.overflow = kernels.add(entry, rows.some())};
+      case Op::kAddEmit: {
+        const bool overflow = kernels.add(entry, rows.some());
+        return {.sums = emit(p), .overflow = overflow};
+      }
+      case Op::kWrite:
+        kernels.write(entry, rows.some());
+        break;
+      case Op::kSubtract:
+        kernels.subtract(entry, rows.some());
+        break;
+      case Op::kRead:
+      case Op::kSwap:
+      case Op::kNone:
+        break;
+    }
+    return {};
+  }
+  // The entry's values to the packet, and their sums.
+  kernels::Sums emit(const Contribution& p) noexcept {
+    const std::uint32_t n = p.sum.shape.elements;
+    kernels_->read(values_of(p.line), p.values, jobs::words_of(p.sum.shape));
+    return values_per_word(p.sum.shape.dtype) == 2 ? kernels_->halves.sums(p.values, n)
+                                                   : kernels_->sums(p.values, n);
   }
 
   struct alignas(64) Registers : Cells<EntryRegisters> {};

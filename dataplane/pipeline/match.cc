@@ -70,6 +70,9 @@ bool contributors_valid(const Header& h, const jobs::NativeJob& job, Rank sender
     case PacketType::kContribute:
       why = Drop::kContributors;
       return contributors == bit_of(sender);
+    case PacketType::kZeroRun:  // chunks, of which it is the first itself
+      why = Drop::kRun;
+      return (contributors & 1) != 0;
     case PacketType::kQuery:
       why = Drop::kPeer;
       if (job.racked != 0 && (h.flags & kFlagDirect) != 0 && contributors != 0)
@@ -133,6 +136,7 @@ void match_job(Parsed& parsed, const Header& h, const jobs::Binding& source, con
   if (source != member->binding) return parsed.refuse(Drop::kSource);
   const std::uint64_t sender = server_says ? 0 : bit_of(rank);  // from here on it is known who is to blame
   Drop why{};
+  if ((h.flags & kFlagSparse) != 0 && !job->sparse) return parsed.refuse(Drop::kFlags, sender);
   if (!contributors_valid(h, *job, rank, why)) return parsed.refuse(why, sender);
   const bool valueless = server_says && h.type != PacketType::kResult;
   const std::uint32_t most = valueless ? 0 : values_per_word(h.dtype) * job->elements;
@@ -141,7 +145,9 @@ void match_job(Parsed& parsed, const Header& h, const jobs::Binding& source, con
   Contribution& p = parsed.contribution;
   p.chunk = h.chunk_id();
   locate(p, *job, shared);
-  if (contributes) [[likely]] {
+  const bool runs = h.type == PacketType::kZeroRun;
+  if (runs && !job->sparse) return parsed.refuse(Drop::kType, sender);
+  if (contributes || runs) [[likely]] {
     take_sequence(p, h, *job);
   } else if (h.type == PacketType::kAnswer) {
     if (!may_ask(*job, h.slot.host(), rank)) return parsed.refuse(Drop::kAsker, sender);
@@ -154,6 +160,13 @@ void match_job(Parsed& parsed, const Header& h, const jobs::Binding& source, con
   p.form = form_of(p.sum);
   // There is nothing that a port could vouch for, and it costs nothing.
   if (p.form == Form::kZero) p.verify = true;
+  // Who sends no values sends no rows. Elsewhere the mark would be taken for the flag.
+  if (p.form == Form::kZero && contributes && job->sparse)
+    p.sum.marks &= static_cast<std::uint8_t>(~jobs::kMarkDense);
+  if ((h.flags & kFlagSparse) != 0) {
+    p.form = Form::kRows;
+    p.packed = parsed.payload_bytes - static_cast<std::uint32_t>(kHeaderBytes);
+  }
 
   // What touches neither entry nor state any core may serve.
   const bool answers = h.type == PacketType::kAnswer && job->server != ServerKind::kEmbedded;

@@ -3,9 +3,11 @@
 // memory of its own. Execution is Fused or Staged. Everything here belongs to the owner core, except the
 // counters and times that control reads.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "jobs/binding.h"
@@ -53,7 +55,7 @@ struct Parsed {
   [[nodiscard]] std::uint64_t sender() const noexcept {
     if (kind == Kind::kBad) return known_sender;
     if (kind != Kind::kNative) return 0;
-    if (type == PacketType::kContribute)
+    if (type == PacketType::kContribute || type == PacketType::kZeroRun)
       return 1ULL << contribution.number % kMaxRanks;  // bit may be another's
     return type == PacketType::kQuery || type == PacketType::kAnswer ? contribution.bit : 0;
   }
@@ -125,6 +127,14 @@ struct Outcome {
 
 struct SharedRuling;
 
+// Complete entries whose RESULTs have not left yet.
+struct OwedResults {
+  const jobs::NativeJob* job = nullptr;
+  Chunk first{};
+  std::uint64_t chunks = 0;                // bit i: first + i x shards
+  std::array<std::uint32_t, 64> before{};  // of each, what finish() said
+};
+
 struct PipelineOptions {
   std::uint8_t core = 0;  // index among the data cores: owns the slots with slot mod shards = core
   jobs::Box box;
@@ -173,6 +183,12 @@ class Pipeline {
   [[nodiscard]] bool aged(TimeNs now) noexcept;
   Outcome sweep(std::span<std::byte> payload, TimeNs now) noexcept;
 
+  // Results of chunks that the last packet, a zero run, has finished and that are not told by what it became: to be
+  // asked for before the next packet is handled, or its members have to. Each lies behind a header at `payload`, as
+  // that of sweep(); kDrop: there was no room for it.
+  [[nodiscard]] bool owes() const noexcept { return owed_.chunks != 0; }
+  Outcome owed(std::span<std::byte> payload) noexcept;
+
   // Wipes a range that `job` gives back, before it belongs to another job: its filling entries (of `elements`
   // each, behind in_front lines, from lines.first) leave the job's occupancy. members: bitmap of all its
   // ranks.
@@ -220,6 +236,11 @@ class Pipeline {
   Outcome ask_server(const Parsed& parsed, Outcome out) noexcept;
   Outcome contribute_session(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
   void report_stall(const Parsed& parsed, const SessionPacket& s, Drop why) noexcept;
+  // Of jobs whose members leave out rows, or send zero runs (zero_runs.h).
+  [[gnu::noinline]] static std::uint32_t shorten(Contribution& p) noexcept;
+  Outcome contribute_run(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
+  [[nodiscard]] std::optional<Drop> refuse_run(const jobs::NativeJob& job, const Contribution& run,
+                                               std::uint64_t chunks) const noexcept;
   // Of racked jobs (racks.h).
   [[nodiscard]] bool judge_above(Parsed& parsed, const OpenedFrame& datagram, const Header& h,
                                  const Frame& frame) const noexcept;
@@ -275,6 +296,7 @@ class Pipeline {
   LateSweep late_;
   ReturnPaths paths_{};
   Nack nack_;
+  OwedResults owed_;
 };
 
 }  // namespace tally::pipeline

@@ -15,6 +15,7 @@
 #include "pipeline/racks.h"
 #include "pipeline/reply.h"
 #include "pipeline/stragglers.h"
+#include "pipeline/zero_runs.h"
 
 namespace tally::pipeline {
 
@@ -124,9 +125,10 @@ void Pipeline<Exec>::judge(const Frame& frame, Parsed& parsed) const noexcept {
     return;
   }
   parsed.contribution.room = room_behind(datagram.payload, frame);
-  // Whose values are left out may have to carry those of the others.
-  if (h.type == PacketType::kContribute && (h.flags & kFlagZero) != 0 &&
-      parsed.contribution.room < h.elements.host() / values_per_word(h.dtype)) {
+  // What leaves values out may have to carry those of the others.
+  const bool leaves_out = h.type == PacketType::kZeroRun ||
+                          (h.type == PacketType::kContribute && (h.flags & (kFlagZero | kFlagSparse)) != 0);
+  if (leaves_out && parsed.contribution.room < h.elements.host() / values_per_word(h.dtype)) {
     parsed.kind = Kind::kBad;
     parsed.drop = Drop::kRoom;
     return;
@@ -214,8 +216,9 @@ template <class Exec>
   }
   const bool repeats = ruling.verdict == Verdict::kRepeat;
   if (ruling.verdict != Verdict::kAbsorb) {
-    // As it came, unless one of the two has no values.
-    if (p.form == Form::kZero || jobs::is_zero(p.sum)) parsed.payload_bytes = jobs::datagram_bytes(p.sum);
+    // As it came, unless one of the two leaves something out.
+    if (leaves_out(p.form) || !jobs::is_dense(p.sum)) [[unlikely]]
+      parsed.payload_bytes = shorten(p);
     write_result(parsed.payload, job, p, repeats ? kFlagRetransmit : 0, *kernels_, 0, repeats ? 0 : p.before);
   }
   return conclude(parsed, ruling.verdict, !repeats, now);
@@ -277,7 +280,7 @@ Outcome Pipeline<Exec>::query(Parsed& parsed, const Frame& frame, TimeNs now) no
     const auto offset = static_cast<std::uint32_t>(parsed.payload - frame.data);
     if (offset + bytes > frame.capacity) return drop(parsed, frame, Drop::kRoom, now);
     if (!found.at_server) exec_.values(Op::kRead, p, false);
-    parsed.payload_bytes = bytes;
+    parsed.payload_bytes = shorten(p);
     write_result(parsed.payload, job, p, kFlagRetransmit, *kernels_, found.missing);
     return conclude(parsed, Verdict::kRepeat, false, now);
   }
@@ -335,6 +338,8 @@ Outcome Pipeline<Exec>::handle_native(Parsed& parsed, const Frame& frame, TimeNs
       return flush(parsed, frame, now);
     case PacketType::kAnswer:
       return answer(parsed, frame, now);
+    case PacketType::kZeroRun:
+      return contribute_run(parsed, frame, now);
     case PacketType::kContribute:  // handle() sees to it
     case PacketType::kPartial:
     case PacketType::kReject:

@@ -15,6 +15,7 @@ namespace tally::pipeline {
 
 template <class Exec>
 void Pipeline<Exec>::adopt(const jobs::JobTable* table) noexcept {
+  owed_.chunks = 0;
   // An epoch that is over leaves nothing at the server: a finished sum that stayed would be taken for that of
   // the same number 2^32 chunks later. Its entries are taken or swept like any others.
   if (table_ != nullptr && options_.shared.entries != 0) {

@@ -175,22 +175,12 @@ template <class Discipline, class Exec>
   return d;
 }
 
-// Discipline: pool.h. Everything that needs no register (check, epoch, cookie, binding, bit, slot) was
-// checked before. `why`: filled with kMismatch only. own: of a discipline with registers of its own at the
-// entry (stragglers.h).
+// A contribution whose sequence is new. check_later: its payload is not checked yet, and is_plain_add() was so;
+// came_before: its rank's register before it.
 template <class Discipline, class Exec>
-[[gnu::always_inline]] inline Ruling aggregate(Exec& x, const jobs::NativeJob& job, JobState& state,
-                                               Contribution& p, Mismatch& why,
-                                               [[maybe_unused]] Discipline* own = nullptr) noexcept {
-  // A corrupted contribution must change nothing. A plain add can fold that check in and take itself back;
-  // whatever would overwrite the entry or the packet is checked before the first register.
-  const bool check_later = p.verify && x.template is_plain_add<Discipline>(p, job);
-  if (p.verify && !check_later && !payload_matches(x, p)) return {.drop = Drop::kSum};
-  Came came_before;
-  const Decision arrival = x.template rmw<SequenceReg>(p.number, [&](Came& came) {
-    came_before = came;
-    return arrive(came, p);
-  });
+[[gnu::always_inline]] inline Ruling enter(Exec& x, const jobs::NativeJob& job, JobState& state,
+                                           Contribution& p, Mismatch& why, [[maybe_unused]] Discipline* own,
+                                           bool check_later, const Came& came_before) noexcept {
   const auto corrupted = [&]() noexcept {
     x.template undo<SequenceReg>(p.number, came_before);
     p.missing = 0;
@@ -199,8 +189,6 @@ template <class Discipline, class Exec>
   const auto refuse = [&](Drop d) noexcept {
     return check_later && !payload_matches(x, p) ? corrupted() : Ruling{.drop = d};
   };
-  if (arrival.op == Op::kNone) return refuse(arrival.drop);
-
   const Decision order =
       x.template rmw<HighReg>(raw(job.id), [&](High& high) { return Discipline::order(high, p, job); });
   if (order.op == Op::kNone) return refuse(order.drop);
@@ -261,6 +249,30 @@ template <class Discipline, class Exec>
   }
   state.finished_well();
   return {.verdict = Verdict::kComplete};
+}
+
+// Discipline: pool.h. Everything that needs no register (check, epoch, cookie, binding, bit, slot) was
+// checked before. `why`: filled with kMismatch only. own: of a discipline with registers of its own at the
+// entry (stragglers.h).
+template <class Discipline, class Exec>
+[[gnu::always_inline]] inline Ruling aggregate(Exec& x, const jobs::NativeJob& job, JobState& state,
+                                               Contribution& p, Mismatch& why,
+                                               [[maybe_unused]] Discipline* own = nullptr) noexcept {
+  // A corrupted contribution must change nothing. A plain add can fold that check in and take itself back;
+  // whatever would overwrite the entry or the packet is checked before the first register.
+  const bool check_later = p.verify && x.template is_plain_add<Discipline>(p, job);
+  if (p.verify && !check_later && !payload_matches(x, p)) return {.drop = Drop::kSum};
+  Came came_before;
+  const Decision arrival = x.template rmw<SequenceReg>(p.number, [&](Came& came) {
+    came_before = came;
+    return arrive(came, p);
+  });
+  if (arrival.op != Op::kNone) [[likely]]
+    return enter<Discipline>(x, job, state, p, why, own, check_later, came_before);
+  if (!check_later || payload_matches(x, p)) return {.drop = arrival.drop};
+  x.template undo<SequenceReg>(p.number, came_before);
+  p.missing = 0;
+  return {.drop = Drop::kSum};
 }
 
 }  // namespace tally::pipeline

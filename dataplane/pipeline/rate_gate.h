@@ -27,6 +27,7 @@ constexpr bool is_bad_packet(Drop why) noexcept {
     case Drop::kContributors:
     case Drop::kSlot:
     case Drop::kPeer:
+    case Drop::kRun:
     case Drop::kType:
     case Drop::kSum:
     case Drop::kDirect:

@@ -46,6 +46,27 @@ void write_result(std::byte* datagram, const jobs::NativeJob& job, const Contrib
   seal(datagram, h, kernels);
 }
 
+void write_zero_run(std::byte* datagram, const jobs::NativeJob& job, const Contribution& p,
+                    std::uint64_t chunks, kernels::Sums sums, std::uint32_t before,
+                    const kernels::Kernels& kernels) noexcept {
+  Header h;
+  h.type = PacketType::kZeroRun;
+  h.job = Be{raw(job.id)};
+  h.rank = Be{raw(kSwitchRank)};
+  h.epoch = Be{raw(job.epoch)};
+  h.chunk = Be{raw(p.chunk)};
+  h.slot = Be{before};
+  h.elements = Be{p.sum.shape.elements};
+  h.dtype = p.sum.shape.dtype;
+  h.exponent = p.sum.exponent;
+  h.contributors = Be{chunks};
+  h.cookie = Be{raw(job.result_cookie)};
+  h.sum1 = Be{sums.sum1};
+  h.sum2 = Be{sums.sum2};
+  h.total = Be{p.sum.shape.total};
+  seal(datagram, h, kernels);
+}
+
 void write_query(std::byte* datagram, const jobs::NativeJob& job, const Contribution& p, Rank peer,
                  const kernels::Kernels& kernels) noexcept {
   Header h;

@@ -29,6 +29,12 @@ void write_result(std::byte* datagram, const jobs::NativeJob& job, const Contrib
                   const kernels::Kernels& kernels, std::uint64_t missing = 0,
                   std::uint32_t before = 0) noexcept;
 
+// Rewrites `datagram` into the RESULT of several chunks whose sums are zero, p's first: bit i of `chunks` stands for
+// that of i x shards behind it. sums: as of 64 values, each the chunk's sum1, or 0 where there is none.
+void write_zero_run(std::byte* datagram, const jobs::NativeJob& job, const Contribution& p,
+                    std::uint64_t chunks, kernels::Sums sums, std::uint32_t before,
+                    const kernels::Kernels& kernels) noexcept;
+
 // The QUERY of p's sender to `peer` for p's chunk, which the box makes in its place.
 void write_query(std::byte* datagram, const jobs::NativeJob& job, const Contribution& p, Rank peer,
                  const kernels::Kernels& kernels) noexcept;

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "tally/be.h"
+#include "tally/rows.h"
 
 namespace tally::pipeline {
 namespace {
@@ -69,11 +70,18 @@ void Staged::clear(jobs::LineRange range) noexcept {
               range.count * kValuesPerLine, 0);
 }
 
+const std::byte* Staged::all_values(const Contribution& p) const {
+  if (p.form != Form::kRows) return p.values;
+  unpack_rows(p.values, unpacked_.data(), rows_of(p.sum.shape.elements, p.sum.shape.dtype), p.packed);
+  return unpacked_.data();
+}
+
 kernels::Sums Staged::payload_sums(const Contribution& p) const noexcept {
   kernels::Sums sums;
+  const std::byte* const from = all_values(p);
   const std::uint32_t words = p.form == Form::kZero ? 0 : jobs::words_of(p.sum.shape);
   with_form(p, [&](auto halves) {
-    for (std::uint32_t k = 0; k < words; ++k) count(sums, k, load(p.values + 4 * k), halves);
+    for (std::uint32_t k = 0; k < words; ++k) count(sums, k, load(from + 4 * k), halves);
   });
   return sums;
 }
@@ -91,13 +99,14 @@ kernels::Added Staged::values(Op op, const Contribution& p, bool with_sums) noex
                           : op == Op::kRead || op == Op::kAddEmit ? jobs::carried_words(p.sum)
                                                                   : jobs::words_of(p.sum.shape);
   const bool zero = p.form == Form::kZero && op != Op::kRead && op != Op::kSwap;
+  const std::byte* const from = op == Op::kRead ? p.values : all_values(p);
   with_form(p, [&](auto halves) {
     for (std::uint32_t k = 0; k < n; ++k) {
       TALLY_CHECK(value_pass_[k] != pass_, "a value register touched twice in one pass");
       value_pass_[k] = pass_;
       std::byte* const wire = p.values + 4 * k;
       std::int32_t& word = entry[k];
-      const std::uint32_t in = zero ? 0 : load(wire);
+      const std::uint32_t in = zero ? 0 : load(from + 4 * k);
       if (op == Op::kSwap) store(wire, static_cast<std::uint32_t>(word));
       if (op == Op::kWrite || op == Op::kSwap) word = static_cast<std::int32_t>(in);
       if (op == Op::kAdd || op == Op::kAddEmit) out.overflow |= add(word, in, halves) ? 1U : 0U;

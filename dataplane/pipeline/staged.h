@@ -42,7 +42,8 @@ class Staged {
         ranks_((kMaxJobs + 1) * kMaxRanks),
         above_((kMaxJobs + 1) * kMaxShards),
         values_(region.size() * kValuesPerLine),
-        value_pass_(kMaxElements) {}
+        value_pass_(kMaxElements),
+        unpacked_(4 * kMaxElements) {}
 
   // A new packet enters the pipe.
   void begin() noexcept {
@@ -113,6 +114,9 @@ class Staged {
       return entries_;
     }
   }
+  // The packet's values where none are left out, else a copy that has them all.
+  const std::byte* all_values(const Contribution& p) const;
+
   RegisterArrays<EntryRegisters> entries_;
   RegisterArrays<LedgerRegisters> ledgers_;
   RegisterArrays<PathRegisters> paths_;
@@ -121,6 +125,7 @@ class Staged {
   RegisterArrays<ShardAboveRegisters> above_;
   std::vector<std::int32_t> values_;
   std::vector<std::uint64_t> value_pass_;
+  mutable std::vector<std::byte> unpacked_;
   std::uint64_t pass_ = 0;
   std::uint64_t recirculations_ = 0;
   int stage_ = 0;

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -17,6 +19,8 @@ struct tally_worker {
 };
 struct tally_operation {
   tally::Operation operation;
+  // Rows of the sum, of one that was issued so; set when it is done.
+  std::function<tally_sparse_rows()> sums{};
 };
 // NOLINTEND(readability-identifier-naming)
 
@@ -32,6 +36,8 @@ constexpr auto kCounters =
     std::to_array<NamedCounter>({{"contributions", &EngineStatistics::contributions},
                                  {"retransmissions", &EngineStatistics::retransmissions},
                                  {"zeros", &EngineStatistics::zeros},
+                                 {"runs", &EngineStatistics::runs},
+                                 {"sparse", &EngineStatistics::sparse},
                                  {"early", &EngineStatistics::early},
                                  {"nacks", &EngineStatistics::nacks},
                                  {"queries", &EngineStatistics::queries},
@@ -246,6 +252,32 @@ tally_code issue_list(tally_worker* worker, const CSpan* spans, std::size_t coun
   });
 }
 
+template <class T>
+tally_code issue_sparse(tally_worker* worker, const tally_sparse_rows& rows, void* sums,
+                        const tally_reduce_options* options, tally_operation** operation) {
+  const TableShape table{rows.table_rows, rows.width};
+  const std::size_t values = rows.count * rows.width;
+  const SparseRows<T> given{{rows.ids, rows.count}, {static_cast<const T*>(rows.values), values}};
+  const auto kept = std::make_shared<SparseSums<T>>();
+  const tally_code issued = issue(worker, options, operation, [&](ReduceOptions with) {
+    const std::size_t whole = std::size_t{table.rows} * table.width;
+    if (sums != nullptr)
+      return worker->worker.allreduce_sparse_async(table, given, std::span(static_cast<T*>(sums), whole),
+                                                   with);
+    // The sums have a place until it is done, also when the operation was freed before.
+    with.done = [kept, then = std::move(with.done)](const Result<OperationStats>& result) {
+      if (then) then(result);
+    };
+    return worker->worker.allreduce_sparse_async(table, given, *kept, with);
+  });
+  if (issued == TALLY_OK && sums == nullptr)
+    (*operation)->sums = [kept, table] {
+      return tally_sparse_rows{table.rows, table.width, kept->ids.data(), kept->values.data(),
+                               kept->ids.size()};
+    };
+  return issued;
+}
+
 std::string all_names() {
   std::string names;
   for (std::size_t i = 0; const char* const name = tally_statistic_name(i); ++i)
@@ -315,6 +347,29 @@ tally_code tally_allreduce_async(tally_worker* worker, int32_t type, const tally
   return tally::issue(worker, options, operation, [&](const tally::ReduceOptions& with) {
     return worker->worker.allreduce_async(*of, list, with);
   });
+}
+
+tally_code tally_allreduce_sparse_async(tally_worker* worker, int32_t type, const tally_sparse_rows* rows,
+                                        void* sums, const tally_reduce_options* options,
+                                        tally_operation** operation) {
+  if (rows == nullptr) return c_invalid("rows is NULL");
+  if ((rows->ids == nullptr || rows->values == nullptr) && rows->count != 0)
+    return c_invalid("rows: ids or values is NULL, but count is " + std::to_string(rows->count));
+  if (type == TALLY_FLOAT32)
+    return tally::issue_sparse<float>(worker, *rows, sums, options, operation);
+  if (type == TALLY_INT32)
+    return tally::issue_sparse<std::int32_t>(worker, *rows, sums, options, operation);
+  return c_invalid("type: " + std::to_string(type) + "; rows are of TALLY_FLOAT32 or TALLY_INT32");
+}
+
+tally_code tally_get_sparse_sums(tally_operation* operation, tally_sparse_rows* sums) {
+  if (operation == nullptr || sums == nullptr) return c_invalid("operation or sums is NULL");
+  if (!operation->sums)
+    return c_invalid("it was not issued by tally_allreduce_sparse_async, or with room for the whole table");
+  const auto result = operation->operation.wait(tally::timeout_of(0));
+  if (!result) return c_failure(result.error());
+  *sums = operation->sums();
+  return TALLY_OK;
 }
 
 tally_code tally_broadcast_async(tally_worker* worker, void* data, size_t bytes, uint16_t root,

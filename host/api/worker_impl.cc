@@ -15,6 +15,7 @@
 #include "api/progress.h"
 #include "api/worker_options.h"
 #include "engine/engine_operation.h"
+#include "engine/sparse_rows.h"
 #include "engine/worker_join.h"
 #include "kernels/kernels.h"
 #include "random/random.h"
@@ -35,11 +36,13 @@ class WorkerImpl {
   // Until the job runs, the worker is closed, or `options.join_timeout`.
   [[nodiscard]] Result<void> wait_joined(const WorkerOptions& options);
 
+  // rows: as OperationOptions has it.
   [[nodiscard]] Operation reduce(ElementType type, std::vector<engine::Segment> segments,
-                                 const ReduceOptions& options, std::optional<Error> refused = {});
+                                 const ReduceOptions& options, engine::RowCollector* rows = nullptr,
+                                 std::optional<Error> refused = {});
   // One that cannot be issued.
   [[nodiscard]] Operation refuse(std::string what, const ReduceOptions& options) {
-    return reduce({}, {}, options, Error{ErrorCode::kInvalidArgument, std::move(what)});
+    return reduce({}, {}, options, nullptr, Error{ErrorCode::kInvalidArgument, std::move(what)});
   }
   void abort(std::string_view reason);
   [[nodiscard]] Result<void> leave(std::chrono::milliseconds timeout);
@@ -114,6 +117,35 @@ void copy_bytes(void* to, const void* from, std::size_t n) noexcept {
   if (n != 0) std::memcpy(to, from, n);  // which takes no null, not even of nothing
 }
 
+template <class T>
+constexpr ElementType kTypeOf = std::is_same_v<T, float> ? ElementType::kFloat32 : ElementType::kInt32;
+
+template <class T>
+Operation sum_table(WorkerImpl& worker, const TableShape& table, const SparseRows<T>& rows, std::span<T> sums,
+                    const ReduceOptions& options) {
+  std::string why = engine::objection_to(table, rows.ids, rows.values.size());
+  const std::uint64_t whole = std::uint64_t{table.rows} * table.width;
+  if (why.empty() && sums.size() != whole)
+    why = "the table has " + std::to_string(table.rows) + " x " + std::to_string(table.width) +
+          " values, and there is room for " + std::to_string(sums.size()) + " sums";
+  if (!why.empty()) return worker.refuse("allreduce_sparse: " + why, options);
+  return worker.reduce(kTypeOf<T>, engine::segments_of(table, rows.ids, rows.values.data(), sums.data()),
+                       options);
+}
+
+template <class T>
+Operation sum_rows(WorkerImpl& worker, const TableShape& table, const SparseRows<T>& rows,
+                   SparseSums<T>& sums, const ReduceOptions& options) {
+  if (std::string why = engine::objection_to(table, rows.ids, rows.values.size()); !why.empty())
+    return worker.refuse("allreduce_sparse: " + why, options);
+  auto collector = std::make_shared<engine::RowCollector>();
+  engine::RowCollector* const to = collector.get();
+  return worker.reduce(
+      kTypeOf<T>, engine::segments_of(table, rows.ids, rows.values.data(), nullptr),
+      with_done(options, [collector = std::move(collector), table, &sums] { collector->finish(table, sums); }),
+      to);
+}
+
 constexpr std::size_t kWord = sizeof(std::int32_t);  // in which bytes travel
 bool is_words(const void* at, std::size_t bytes) noexcept {
   return bytes % kWord == 0 && is_aligned(at, kWord);
@@ -162,6 +194,26 @@ Operation Worker::allreduce_async(ElementType type, std::span<const Buffer> buff
     segments.push_back({buffer.in, buffer.out, buffer.count});
   }
   return impl_->reduce(type, std::move(segments), options);
+}
+
+Operation Worker::allreduce_sparse_async(const TableShape& table, const SparseRows<float>& rows,
+                                         std::span<float> sums, const ReduceOptions& options) {
+  return sum_table(*impl_, table, rows, sums, options);
+}
+
+Operation Worker::allreduce_sparse_async(const TableShape& table, const SparseRows<std::int32_t>& rows,
+                                         std::span<std::int32_t> sums, const ReduceOptions& options) {
+  return sum_table(*impl_, table, rows, sums, options);
+}
+
+Operation Worker::allreduce_sparse_async(const TableShape& table, const SparseRows<float>& rows,
+                                         SparseSums<float>& sums, const ReduceOptions& options) {
+  return sum_rows(*impl_, table, rows, sums, options);
+}
+
+Operation Worker::allreduce_sparse_async(const TableShape& table, const SparseRows<std::int32_t>& rows,
+                                         SparseSums<std::int32_t>& sums, const ReduceOptions& options) {
+  return sum_rows(*impl_, table, rows, sums, options);
 }
 
 Operation Worker::broadcast_async(std::span<std::byte> data, std::uint16_t root,
@@ -381,7 +433,8 @@ Result<void> WorkerImpl::wait_joined(const WorkerOptions& options) {
 }
 
 Operation WorkerImpl::reduce(ElementType type, std::vector<engine::Segment> segments,
-                             const ReduceOptions& options, std::optional<Error> refused) {
+                             const ReduceOptions& options, engine::RowCollector* rows,
+                             std::optional<Error> refused) {
   auto state = std::make_shared<OperationState>(view_, options.done);
   Operation operation(state);
   if (view_->foreign()) {  // there is no other thread to call the callback
@@ -398,6 +451,7 @@ Operation WorkerImpl::reduce(ElementType type, std::vector<engine::Segment> segm
   request.options.mean = options.mean;
   request.options.wire = options.wire;
   request.options.non_finite = options.non_finite;
+  request.options.rows = rows;
   if (options.timeout.count() > 0) {
     const auto due = moment_after(options.timeout).time_since_epoch();
     request.options.deadline = static_cast<TimeNs>(std::chrono::nanoseconds(due).count());

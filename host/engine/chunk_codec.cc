@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "engine/exact_sum.h"
+#include "engine/sparse_rows.h"
 #include "tally/wire.h"
 
 namespace tally::engine {
@@ -40,10 +41,23 @@ void for_each_input(const EngineOperation& operation, ElementRange range, const 
   });
 }
 
+// Calls give(values, n) for all of the range, for who collects rows of the sum.
+template <class T, class Give>
+void give_rows(const EngineOperation& operation, ElementRange range, Give give) {
+  std::array<T, kConverted> values;
+  for (std::uint32_t done = 0; done < range.count;) {
+    const std::uint32_t count = std::min(kConverted, range.count - done);
+    give(values.data(), count);
+    operation.options().rows->take(range.first + done, values.data(), count);
+    done += count;
+  }
+}
+
 // Calls give(floats, n) for the outputs of the range, in order; nullptr: nobody wants those n.
 template <class Give>
 void for_each_output(const EngineOperation& operation, ElementRange range, const kernels::Kernels& kernels,
                      Give give) noexcept {
+  if (operation.options().rows != nullptr) return give_rows<float>(operation, range, give);
   operation.for_each_piece(range, [&](const Segment& segment, std::uint64_t offset, std::uint32_t n) {
     if (segment.out == nullptr) return give(static_cast<float*>(nullptr), n);
     if (operation.type() == ElementType::kFloat32) return give(static_cast<float*>(segment.out) + offset, n);
@@ -204,7 +218,16 @@ bool decode_chunk(const EngineOperation& operation, ElementRange range, int expo
                   std::uint32_t contributors) noexcept {
   if (operation.exact() && !wire.empty()) return decode_exact(operation, range, wire, kernels, contributors);
   const std::byte* at = wire.data();
+  const bool zeros = wire.empty() && !(operation.quantised() && exponent == kNotANumber);
+  if (zeros && operation.options().rows != nullptr) return true;
   if (!is_float(operation.type())) {
+    if (operation.options().rows != nullptr) {
+      give_rows<std::int32_t>(operation, range, [&](std::int32_t* out, std::uint32_t n) {
+        kernels.unpack(at, out, n);
+        at += std::size_t{4} * n;
+      });
+      return true;
+    }
     operation.for_each_piece(range, [&](const Segment& segment, std::uint64_t offset, std::uint32_t n) {
       auto* const out = segment.out != nullptr ? static_cast<std::int32_t*>(segment.out) + offset : nullptr;
       if (segment.out != nullptr && wire.empty()) std::fill_n(out, n, 0);

@@ -87,6 +87,7 @@ class ChunkStream {
 
   // Datagrams of the current epoch, sender and cookie already checked; box: that they came from.
   [[nodiscard]] std::optional<Refused> on_result(const Datagram& datagram, TimeNs now, std::size_t box = 0);
+  [[nodiscard]] std::optional<Refused> on_zero_run(const Header& header, TimeNs now);
   [[nodiscard]] std::optional<Refused> on_waiting(const Header& header, TimeNs now,
                                                   std::size_t box = 0) noexcept;
   [[nodiscard]] std::optional<Refused> on_nack(const Header& header, std::size_t box = 0) noexcept;
@@ -257,6 +258,13 @@ class ChunkStream {
   [[nodiscard]] bool put_exponent(Flight& flight);
   [[nodiscard]] std::size_t write_contribution(Flight& flight, Cause cause, std::span<std::byte> out,
                                                TimeNs now);
+  // Bytes of the values in whichever form is shorter (docs/protocol_sparse.md); and chunks of which there is nothing
+  // to say, in the packet of the first of them.
+  [[nodiscard]] std::size_t without_zero_rows(std::uint64_t index, std::span<std::byte> values) noexcept;
+  [[nodiscard]] bool joins_run(const Flight& flight, const EngineOperation& operation,
+                               int exponent) const noexcept;
+  [[nodiscard]] std::uint64_t send_along(std::uint64_t base, TimeNs now) noexcept;
+  [[nodiscard]] kernels::Sums run_sums(std::uint64_t base, std::uint64_t chunks, std::uint32_t key) const noexcept;
   [[nodiscard]] std::size_t write_query(Flight& flight, Cause cause, const Peer& peer,
                                         std::span<std::byte> out, TimeNs now);
   [[nodiscard]] std::size_t write_answer(const OwedAnswer& owed, std::span<std::byte> out) const noexcept;
@@ -265,6 +273,7 @@ class ChunkStream {
   [[nodiscard]] bool exceeds(const EngineOperation& operation, std::uint64_t data_chunk) const noexcept;
 
   [[nodiscard]] std::optional<Refused> judge(const Datagram& datagram, Flight& flight);
+  [[nodiscard]] std::optional<Refused> judge_form(const Header& header, Flight& flight, std::uint64_t ranks);
   [[nodiscard]] std::optional<Refused> judge_contributors(const Header& header) const noexcept;
   [[nodiscard]] bool says_gone(const Header& header) const noexcept;
   [[nodiscard]] std::optional<Refused> on_gone(const Header& header, Flight& flight, TimeNs now);
@@ -277,7 +286,9 @@ class ChunkStream {
   }
   void refuse_not_a_number(const EngineOperation& operation, std::uint64_t data_chunk);
   [[nodiscard]] Refused strike(Flight& flight, Refused why);
-  void accept(const Datagram& datagram, Flight& flight, TimeNs now);
+  // values: dense. first: of its packet, which tells nothing more of the others.
+  void accept(const Header& header, std::span<const std::byte> values, Flight& flight, TimeNs now,
+              bool first = true);
   void heed(const Header& header, std::uint64_t index, TimeNs now) noexcept;
   void complete(const EngineOperation& operation, TimeNs now);
   void find_first_expiry() noexcept;
@@ -290,6 +301,7 @@ class ChunkStream {
   Membership membership_;  // of the current epoch
   Header of_epoch_;        // what all datagrams of this rank have in common in it
   bool started_ = false;
+  std::uint32_t looks_ = 0;      // chunks whose rows are looked at, as those of one before them were worth it
   std::array<int, 2> shifts_{};  // sum_shift(world, dtype), for words and for halves
   FlightWindow window_;
   ResultHistory history_;

@@ -9,6 +9,7 @@
 #include "engine/chunk_codec.h"
 #include "engine/chunk_stream.h"
 #include "engine/engine_operation.h"
+#include "tally/rows.h"
 
 namespace tally::engine {
 
@@ -29,7 +30,8 @@ std::optional<Refused> ChunkStream::on_result(const Datagram& datagram, TimeNs n
   if (flight.state == FlightState::kIdle) put_on_way(flight);
   if (says_gone(datagram.header)) return on_gone(datagram.header, flight, now);
   if (const auto wrong = judge(datagram, flight)) return wrong;
-  accept(datagram, flight, now);
+  const bool rows = (datagram.header.flags & kFlagSparse) != 0;
+  accept(datagram.header, rows ? history_.dense(flight.index, datagram.header) : datagram.payload, flight, now);
   return std::nullopt;
 }
 
@@ -88,13 +90,9 @@ std::optional<Refused> ChunkStream::judge_contributors(const Header& header) con
   return some ? std::nullopt : std::optional(Refused::kContributors);
 }
 
-// The sums come last: they cost a pass over the payload, in which it also goes into the history.
-std::optional<Refused> ChunkStream::judge(const Datagram& datagram, Flight& flight) {
-  const Header& header = datagram.header;
+// ranks: that are in the result.
+std::optional<Refused> ChunkStream::judge_form(const Header& header, Flight& flight, std::uint64_t ranks) {
   const EngineOperation& operation = *flight.operation;
-  const Chunk chunk = header.chunk_id();
-  if (const auto wrong = judge_contributors(header)) return wrong;
-  const std::uint64_t ranks = header.contributors.host();
   const bool is_in_it = (ranks & bit_of(self_)) != 0;  // else its exponent may be above the maximum
   if (header.elements.host() != operation.wire_elements(flight.index - operation.first()) ||
       header.dtype != static_cast<std::uint8_t>(operation.dtype()) ||
@@ -104,33 +102,91 @@ std::optional<Refused> ChunkStream::judge(const Datagram& datagram, Flight& flig
                                      : (is_in_it && header.exponent < flight.exponent) ||
                                            header.exponent == kNoExponent || !valid_exponent(header.exponent))
     return strike(flight, Refused::kExponent);
+  return std::nullopt;
+}
+
+// The sums come last: they cost a pass over the payload, in which it also goes into the history.
+std::optional<Refused> ChunkStream::judge(const Datagram& datagram, Flight& flight) {
+  const Header& header = datagram.header;
+  const bool sparse = (header.flags & kFlagSparse) != 0;
+  if (sparse && !membership_.sparse) return Refused::kFlags;
+  if (const auto wrong = judge_contributors(header)) return wrong;
+  const std::uint64_t ranks = header.contributors.host();
+  if (const auto wrong = judge_form(header, flight, ranks)) return wrong;
+  const EngineOperation& operation = *flight.operation;
+  const Chunk chunk = header.chunk_id();
   std::byte* const room = history_.room(flight.index);
   const std::uint32_t n = datagram.payload.empty() ? 0 : header.elements.host();
-  const kernels::Sums sums = operation.values_of_word() == 2
-                                 ? kernels_.halves.copy_sums(datagram.payload.data(), room, n)
-                                 : kernels_.copy_sums(datagram.payload.data(), room, n);
+  const bool halves = operation.values_of_word() == 2;
+  kernels::Sums sums;
+  if (sparse) {
+    unpack_rows(datagram.payload.data(), room, rows_of(n, header.dtype), datagram.payload.size());
+    sums = halves ? kernels_.halves.sums(room, n) : kernels_.sums(room, n);
+  } else {
+    sums = halves ? kernels_.halves.copy_sums(datagram.payload.data(), room, n)
+                  : kernels_.copy_sums(datagram.payload.data(), room, n);
+  }
   if (header.sum1.host() - keyed(membership_.keys_of(ranks), chunk) == sums.sum1 &&
       header.sum2.host() == sums.sum2)
     return std::nullopt;
   return strike(flight, Refused::kSum);
 }
 
-void ChunkStream::accept(const Datagram& datagram, Flight& flight, TimeNs now) {
+// Zeros of several chunks at once. Each that has no result yet must be one of which zeros are the sum.
+std::optional<Refused> ChunkStream::on_zero_run(const Header& header, TimeNs now) {
+  if (!membership_.sparse) return Refused::kType;
+  const auto base = index_of(header.chunk_id());
+  if (!started_) return Refused::kNotWaited;
+  if (!base) return Refused::kLate;
+  const std::uint64_t chunks = header.contributors.host();
+  const kernels::Sums sums = run_sums(*base, chunks, membership_.key_sum);
+  if (header.sum1.host() != sums.sum1 || header.sum2.host() != sums.sum2) return Refused::kSum;
+  const auto index_at = [&](std::uint64_t rest) {
+    return *base + static_cast<std::uint64_t>(std::countr_zero(rest)) * membership_.shards;
+  };
+  std::uint64_t open = 0;
+  for (std::uint64_t rest = chunks; rest != 0; rest &= rest - 1) {
+    const std::uint64_t index = index_at(rest);
+    if (index < window_.lowest()) continue;
+    if (!window_.contains(index)) return Refused::kNotWaited;
+    Flight& flight = window_.at(index);
+    if (flight.state == FlightState::kDone) continue;
+    if (!flight.offered || !flight.nothing) return Refused::kNotWaited;
+    if (const auto wrong = judge_form(header, flight, membership_.members())) return wrong;
+    open |= rest & -rest;
+  }
+  if (open == 0) return Refused::kLate;
+  for (std::uint64_t rest = open; rest != 0 && !failure_; rest &= rest - 1) {
+    Flight& flight = window_.at(index_at(rest));
+    Header one = header;
+    one.type = PacketType::kResult;
+    one.flags = kFlagZero;
+    one.chunk = Be<std::uint32_t>{raw(wire(flight.index))};
+    one.contributors = Be<std::uint64_t>{membership_.members()};
+    one.sum1 = Be<std::uint32_t>{keyed(membership_.key_sum, wire(flight.index))};
+    one.sum2 = Be<std::uint32_t>{0};
+    accept(one, {}, flight, now, rest == open);
+  }
+  return std::nullopt;
+}
+
+void ChunkStream::accept(const Header& header, std::span<const std::byte> values, Flight& flight, TimeNs now,
+                         bool first) {
   EngineOperation& operation = *flight.operation;
   const std::uint64_t m = flight.index - operation.first();
-  history_.keep(flight.index, datagram.header);
-  const std::uint64_t ranks = datagram.header.contributors.host();
+  history_.keep(flight.index, header);
+  const std::uint64_t ranks = header.contributors.host();
   if (ranks != membership_.members()) ++statistics_.incomplete;
-  bool no_number = operation.primes(m) && datagram.header.exponent == kNotANumber;
+  bool no_number = operation.primes(m) && header.exponent == kNotANumber;
   if (const auto data = operation.data_chunk(m)) {
     const ElementRange range = operation.range(*data);
     const bool numbers = decode_chunk(operation, range, exponent_of(operation, *data), shift_of(operation),
-                                      datagram.payload, kernels_, membership_.workers_in(ranks));
+                                      values, kernels_, membership_.workers_in(ranks));
     no_number = no_number || (operation.exact() && !numbers);  // of others the exponent said so before
     if (ranks != membership_.members()) operation.stats.partial.push_back({range.first, range.count, ranks});
   }
   if (no_number && operation.options().non_finite == NonFinite::kFail) refuse_not_a_number(operation, m);
-  if ((datagram.header.flags & kFlagOverflow) != 0) {
+  if ((header.flags & kFlagOverflow) != 0) {
     operation.stats.overflow = true;
     ++statistics_.overflows;
   }
@@ -138,11 +194,11 @@ void ChunkStream::accept(const Datagram& datagram, Flight& flight, TimeNs now) {
   // asks without being told may have waited for somebody's repair. Sent again after the longest timeout, it is
   // the last sending that is answered: where memory is so scarce that every chunk is sent often, nothing else
   // would ever end the back-off.
-  const bool again = (datagram.header.flags & kFlagRetransmit) != 0;
+  const bool again = (header.flags & kFlagRetransmit) != 0;
   const bool once = flight.contributed == 1 && !again;
   const bool repaired = flight.held || (flight.sends != 1 && !box_tells());
   std::optional<TimeNs> rtt;
-  if (once && !repaired) {
+  if (once && !repaired && first) {
     rtt = now - flight.contributed_at;
   } else if (flight.paused) {
     rtt = now - flight.sent_at;
@@ -160,7 +216,7 @@ void ChunkStream::accept(const Datagram& datagram, Flight& flight, TimeNs now) {
   if (flight.early != 0) rto.asked_for(again || flight.contributed > 1);
   std::optional<TimeNs> waited;
   if (flight.early != 0 && once && !flight.held) waited = now - flight.contributed_at;
-  rto.made_by((datagram.header.flags & kFlagServed) != 0, rtt, waited);
+  rto.made_by((header.flags & kFlagServed) != 0, rtt, waited);
   // Asked for, and made without this rank: its timers ran out because it is behind, not because of the path.
   const bool asked_for = flight.queries != 0 || flight.early != 0;
   if (asked_for && (ranks & bit_of(self_)) == 0) rto.forget_back_off();
@@ -171,7 +227,7 @@ void ChunkStream::accept(const Datagram& datagram, Flight& flight, TimeNs now) {
   ++box.traffic.results;
   if (missing_index_ == flight.index) missing_ = 0;
   unblock(flight);
-  heed(datagram.header, flight.index, now);
+  if (first) heed(header, flight.index, now);
   window_.delivered(flight, lane_of(flight), now);
   window_.done(flight);  // recycles the flight: not used below
   // What was just refused is no success, also if it was the last.
@@ -259,7 +315,8 @@ std::optional<Refused> ChunkStream::on_waiting(const Header& header, TimeNs now,
   return std::nullopt;
 }
 
-// What the box has not got is sent again at once, if it is the last that was sent of its chunk.
+// What the box has not got is sent again at once, if it is the last that was sent of its chunk. A sequence may be that
+// of a run, of which its first chunk, and what that has become, tells where the others are.
 std::optional<Refused> ChunkStream::on_nack(const Header& header, std::size_t box) noexcept {
   const std::uint32_t shard = header.total.host();
   StreamBox& of = boxes_[box];
@@ -268,10 +325,13 @@ std::optional<Refused> ChunkStream::on_nack(const Header& header, std::size_t bo
   ++of.traffic.nacks;
   for (std::uint64_t rest = header.contributors.host(); rest != 0; rest &= rest - 1) {
     const std::uint32_t sequence = header.sequence() + static_cast<std::uint32_t>(std::countr_zero(rest));
-    Flight& flight = window_.numbered(box, number_of(sequence, shard, of.shards));
-    if (flight.state == FlightState::kSent && flight.sequence == sequence && !flight.gone &&
-        goes_to(flight, box, shard))
-      window_.make_ready(flight);
+    const std::uint64_t base = window_.numbered(box, number_of(sequence, shard, of.shards)).index;
+    for (std::uint32_t i = 0; i < (membership_.sparse ? kMostOfRun : 1); ++i) {
+      Flight& flight = window_.at(base + i * std::uint64_t{of.shards});
+      if (flight.state == FlightState::kSent && flight.sequence == sequence && !flight.gone &&
+          goes_to(flight, box, shard))
+        window_.make_ready(flight);
+    }
   }
   return std::nullopt;
 }

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "tally/rows.h"
 #include "tally/wire.h"
 
 namespace tally::engine {
@@ -17,6 +18,7 @@ bool taken(PacketType type, Opener opener) noexcept {
     case PacketType::kResend:
     case PacketType::kLeave:
     case PacketType::kNack:
+    case PacketType::kZeroRun:
       return opener == Opener::kWorker;
     case PacketType::kQuery:
     case PacketType::kResult:
@@ -32,6 +34,14 @@ bool taken(PacketType type, Opener opener) noexcept {
   }
 }
 
+std::uint8_t known_flags(const Header& header, Opener opener) noexcept {
+  if (header.type == PacketType::kJoined) return kKnownFlags | kFlagPlanned | kFlagRacks;
+  if (header.type == PacketType::kZeroRun) return 0;
+  const bool rows = header.type == PacketType::kResult && opener == Opener::kWorker &&
+                    (header.flags & kFlagZero) == 0;
+  return rows ? kKnownFlags | kFlagSparse : kKnownFlags;
+}
+
 std::optional<Refused> check_length(const Datagram& d) noexcept {
   const std::size_t bytes = d.payload.size();
   const std::uint32_t elements = d.header.elements.host();
@@ -40,7 +50,13 @@ std::optional<Refused> check_length(const Datagram& d) noexcept {
     case PacketType::kContribute:
     case PacketType::kPartial:
     case PacketType::kResult:
-      right = valid_elements(elements, d.header.dtype) && bytes == values_bytes(d.header);
+      right = valid_elements(elements, d.header.dtype) &&
+              ((d.header.flags & kFlagSparse) != 0
+                   ? are_rows(d.payload.data(), rows_of(elements, d.header.dtype), bytes)
+                   : bytes == values_bytes(d.header));
+      break;
+    case PacketType::kZeroRun:
+      right = valid_elements(elements, d.header.dtype) && bytes == 0;
       break;
     case PacketType::kQuery:
     case PacketType::kResend:
@@ -84,10 +100,8 @@ std::optional<Refused> open_datagram(std::span<const std::byte> bytes, const ker
   if (header.version != kWireVersion) return Refused::kVersion;
   if (header.check.host() != kernels.crc32c(bytes.data(), kCheckedBytes)) return Refused::kCheck;
   if (!taken(header.type, opener)) return Refused::kType;
+  if ((header.flags & ~known_flags(header, opener)) != 0) return Refused::kFlags;
   if (const auto wrong = check_length(out)) return wrong;
-  const bool joined = header.type == PacketType::kJoined;
-  const std::uint8_t known = joined ? kKnownFlags | kFlagPlanned | kFlagRacks : kKnownFlags;
-  if ((header.flags & ~known) != 0) return Refused::kFlags;
   const bool summed = is_control(header.type) || header.type == PacketType::kReject;
   if (summed && header.sum1.host() != kernels.crc32c(out.payload.data(), out.payload.size()))
     return Refused::kPayload;

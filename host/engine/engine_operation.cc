@@ -1,5 +1,6 @@
 #include "engine/engine_operation.h"
 
+#include <cstring>
 #include <utility>
 
 #include "engine/exact_sum.h"
@@ -36,6 +37,18 @@ std::uint32_t EngineOperation::wire_elements(std::uint64_t m) const noexcept {
   const std::uint32_t count = range(*data).count * (exact_ ? kDigits : 1);
   const std::uint32_t granule = values_of_word() * kElementGranule;
   return (count + granule - 1) / granule * granule;
+}
+
+bool EngineOperation::all_zero(ElementRange range) const noexcept {
+  const std::size_t each = bytes_of(type_);
+  bool zero = true;
+  for_each_piece(range, [&](const Segment& segment, std::uint64_t offset, std::uint32_t n) {
+    if (!zero || segment.in == nullptr) return;
+    const auto* const from = static_cast<const unsigned char*>(segment.in) + offset * each;
+    // The first byte is 0, and each is the one before it.
+    zero = *from == 0 && std::memcmp(from, from + 1, n * each - 1) == 0;
+  });
+  return zero;
 }
 
 void EngineOperation::name_contributors(std::uint64_t members) {

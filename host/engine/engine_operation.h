@@ -41,10 +41,13 @@ struct EngineOptions {
   TimeNs unreachable_after =
       10 * kSecond;  // silence of control that fails the worker until JOINED says the lease
   std::uint8_t priority = kGreatestPriority;  // 0..254; its class is that of operations that choose none
+  bool sparse = true;  // says that it understands rows and runs of zeros; the box decides whether they are used
   // Where to join, the first one first: any boxes of the job (IPv4 as ::ffff:a.b.c.d). Empty: one box, whose
   // address only the transport knows.
   std::vector<Ipv6> boxes{};
 };
+
+class RowCollector;
 
 struct OperationOptions {
   TimeNs deadline = kNever;  // absolute; passed without all results: kTimeout, and the job is aborted
@@ -52,6 +55,8 @@ struct OperationOptions {
   bool mean = false;  // float only, as what follows: each sum divided by the number of ranks in it
   WireType wire = WireType::kInt32;
   NonFinite non_finite = NonFinite::kFail;
+  // Gets the sums that are not zero, and the segments none; of values of 4 bytes. Lives until the completion.
+  RowCollector* rows = nullptr;
 };
 
 // As which values of `type` travel. Sums that turn out to be exact travel as kFloat32 too.
@@ -121,6 +126,9 @@ class EngineOperation {
     const std::uint64_t at = start_of(data_chunk);
     return {at, static_cast<std::uint32_t>(std::min<std::uint64_t>(per_chunk_, stats.elements - at))};
   }
+  // Whether all of the caller's values are zeros. Looks no further than the first that is not.
+  [[nodiscard]] bool all_zero(ElementRange range) const noexcept;
+
   // Elements of chunk m as its header has them, padding included.
   [[nodiscard]] std::uint32_t wire_elements(std::uint64_t m) const noexcept;
 

@@ -60,6 +60,7 @@ struct Flight {
   std::uint32_t next = 0;
   FlightState state = FlightState::kIdle;
   bool offered = false;            // sent in some epoch of the generation
+  bool nothing = false;            // contributed: no value but zeros, known with the first sending
   bool paused = false;             // so long before the last sending that no earlier one is still answered
   bool gone = false;               // a peer said that it has forgotten the result
   bool asking = false;             // the box may have an answer on its way
@@ -110,6 +111,11 @@ class FlightWindow {
     flight.state = FlightState::kBlocked;
   }
   void sent(Flight& flight, TimeNs now) noexcept { sent(flight, now, Awaits::kTimer, false); }
+  // In the packet of what was sent last: neither overtakes the other.
+  void sent_along(Flight& flight, TimeNs now) noexcept {
+    --sendings_;
+    sent(flight, now);
+  }
   // The contribution that is just being sent is the `number`th to a shard of its box. number: sequence x shards +
   // shard.
   void number(const Flight& flight, std::uint64_t number) noexcept {

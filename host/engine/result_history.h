@@ -26,6 +26,10 @@ class ResultHistory {
     kept_[at].tag = 0;
     return values_.get() + at * stride_;
   }
+  // What lies in room(index), if it is as many as the header of a result with values says.
+  [[nodiscard]] std::span<const std::byte> dense(std::uint64_t index, const Header& header) const noexcept {
+    return {values_.get() + position(index) * stride_, values_bytes(header)};
+  }
   // The values are in room(index). header: the result's; of its flags what is the sum's is kept.
   void keep(std::uint64_t index, const Header& header) noexcept;
 

@@ -321,6 +321,7 @@ Said Seat::say_join(std::span<std::byte> out, const SeatNumbers& numbers, TimeNs
   Header header;
   header.type = PacketType::kJoin;
   header.rank = Be{raw(options().rank)};
+  if (options().sparse) header.contributors = Be{kFeatureSparse};
   return speaker_.say(header, sizeof join + options().job.size(), speaker_.job_key(), out);
 }
 

@@ -246,6 +246,8 @@ std::optional<Refused> WorkerEngine::dispatch(const Datagram& datagram, TimeNs n
   if (header.type == PacketType::kResend) return stream_.on_resend(header, box);
   if (header.type == PacketType::kNack) return stream_.on_nack(header, box);
   if (waiting) return stream_.on_waiting(header, now, box);
+  if (header.type == PacketType::kZeroRun)
+    return box == 0 ? stream_.on_zero_run(header, now) : std::optional(Refused::kType);
   const auto wrong = stream_.on_result(datagram, now, box);
   if (box != 0 && !wrong) guests_.at(box).heard(now);
   return wrong;

@@ -26,6 +26,12 @@ bool plausible_slots(const Membership& m) noexcept {
   return false;
 }
 
+// Where each sum is of all ranks and made by one box alone.
+bool plausible_features(const Header& header, const Membership& m) noexcept {
+  return !m.sparse ||
+         (m.discipline == Discipline::kPool && !m.stragglers && (header.flags & (kFlagPlanned | kFlagRacks)) == 0);
+}
+
 bool plausible(const Membership& m, std::uint16_t elements) noexcept {
   return raw(m.job) != 0 && raw(m.job) <= kMaxJobs && raw(m.epoch) != 0 && raw(m.generation) != 0 &&
          is_window(m.largest_window) && is_window(m.window) && m.window <= m.largest_window &&
@@ -123,6 +129,7 @@ std::optional<Membership> to_membership(const Header& header, const Joined& said
   m.salt = joined.salt.host();
   if (header.priority != 0) m.max_priority = header.priority;
   m.stragglers = (header.flags & kFlagIncomplete) != 0;
+  m.sparse = options.sparse && (header.contributors.host() & kFeatureSparse) != 0;
   m.lease = TimeNs{joined.lease_ms.host()} * kMillisecond;
   m.most_advanced = Rank{joined.most_advanced.host()};
   m.results = joined.results;
@@ -130,7 +137,7 @@ std::optional<Membership> to_membership(const Header& header, const Joined& said
   m.group = joined.group;
   m.box_mac = joined.box_mac;
   if (!put_racks(header, said, options.rank, m) || !plausible(m, options.elements) ||
-      !put_plan(header, said, m))
+      !plausible_features(header, m) || !put_plan(header, said, m))
     return std::nullopt;
   put_keys(options.rank, m);
   m.session =

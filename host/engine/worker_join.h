@@ -69,6 +69,7 @@ struct Membership {
   std::uint64_t salt = 0;                         // disciplines by hash
   std::uint8_t max_priority = kGreatestPriority;  // of the job, if the box said it
   bool stragglers = false;                        // results may be INCOMPLETE
+  bool sparse = false;                            // rows of zeros and runs of zero chunks are understood
   TimeNs lease = 0;
   Rank most_advanced{};
   ResultsMode results = ResultsMode::kUnicast;

@@ -20,6 +20,7 @@ engine::EngineOptions seat_options(const PsOptions& options, std::size_t job) {
           .elements = options.elements,
           .instance = options.instance,
           .seed = mix64(options.seed + job),
+          .sparse = false,
           .boxes = options.boxes};
 }
 

@@ -42,6 +42,7 @@ enum class Drop : std::uint8_t {
   kFlags,
   kElements,
   kDtype,
+  kRows,
   kRank,
   // match
   kJob,
@@ -51,6 +52,7 @@ enum class Drop : std::uint8_t {
   kContributors,
   kSlot,
   kPeer,
+  kRun,
   kSum,
   // order and state
   kStale,
@@ -105,6 +107,8 @@ inline constexpr std::array<DropReason, kDropCount> kDropReasons{{
      "The job's elements and what its workers send differ: look at the client."},
     {"dtype", "The packet has an element type that this box does not know.",
      "Update tallyd, or use float32 or int32."},
+    {"rows", "The rows of a sparse packet are not as many as its bitmap says, or no fewer than all.",
+     "Look at the client that sends it: it packs its rows wrongly."},
     {"rank", "The packet comes from a rank that the job does not have.",
      "Compare the workers' world and ranks with workers of the job."},
     {"job", "No job of this number runs here; the sender is told.",
@@ -122,6 +126,8 @@ inline constexpr std::array<DropReason, kDropCount> kDropReasons{{
     {"slot", "The packet names another slot than its chunk has.",
      "A client uses the window or the salt of an old epoch: look at it."},
     {"peer", "A question to a peer names several members, or none but the asker.",
+     "Look at the client that sends it."},
+    {"run", "A zero run does not name its own chunk, or names one of another shard.",
      "Look at the client that sends it."},
     {"sum", "The sums of the packet do not match its values: it was changed on its way.",
      "The worker sends it again. If they are many, look at cables, NICs and memory between the sender and "

@@ -188,6 +188,24 @@ tally_code tally_allreduce_async(tally_worker* worker, int32_t type, const tally
                                  size_t count, const tally_reduce_options* options,
                                  tally_operation** operation);
 
+/* Rows of a table of which each rank has some (docs/sparse.md); the others are zeros, which cost next to nothing. */
+typedef struct tally_sparse_rows {
+  uint32_t table_rows; /* of the whole table; this and the width are the same at all ranks */
+  uint32_t width;      /* values in a row, 1 at least */
+  const uint32_t* ids; /* increasing, each below table_rows */
+  const void* values;  /* of each row one behind the other: count x width */
+  size_t count;        /* of ids */
+} tally_sparse_rows;
+/* Their sum over all ranks. `type`: TALLY_FLOAT32 or TALLY_INT32. `sums`: room for the whole table, apart from the
+ * values; NULL: only rows that are not zero in the end are wanted, see below. Rows that are not as said fail with
+ * TALLY_INVALID_ARGUMENT and the index, from tally_wait, and nothing is sent. */
+tally_code tally_allreduce_sparse_async(tally_worker* worker, int32_t type, const tally_sparse_rows* rows,
+                                        void* sums, const tally_reduce_options* options,
+                                        tally_operation** operation);
+/* Of one that was issued without `sums` and is done with success: the rows of the sum, in the same form. They belong
+ * to the operation, until it is freed. */
+tally_code tally_get_sparse_sums(tally_operation* operation, tally_sparse_rows* sums);
+
 /* Three that are sums with zeros at who has nothing to say. All ranks give the same sizes. In a job with
  * stragglers what a late rank had to say is missing, 0: tally_operation_stats.incomplete. */
 /* The bytes of rank `root` reach all. */

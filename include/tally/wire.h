@@ -46,6 +46,9 @@ enum class PacketType : std::uint8_t {
   kPlan = 17,    // a page of a plan, or the wish for one
   kLost = 18,    // a member to the home box: boxes of the plan that it cannot use
   kEnlist = 19,  // a member to another box of the plan
+  // Of epochs with kFeatureSparse (docs/protocol_sparse.md), a data type. To the box: zeros of several chunks; from it:
+  // their results.
+  kZeroRun = 20,
 };
 
 // Control types go to the box's control thread (or come from it); the others are data types.
@@ -67,7 +70,9 @@ inline constexpr std::uint8_t kKnownFlags =
 
 // On a JOINED(running) only: the epoch has a plan (docs/protocol_boxes.md). Who does not know it must not enter.
 inline constexpr std::uint8_t kFlagPlanned = 64;
-// Likewise: of a job of racks (docs/protocol_racks.md).
+// On CONTRIBUTE, ANSWER and RESULT, with kFeatureSparse only: rows of zeros are left out (tally/rows.h).
+inline constexpr std::uint8_t kFlagSparse = 64;
+// As kFlagPlanned: of a job of racks (docs/protocol_racks.md).
 inline constexpr std::uint8_t kFlagRacks = 128;
 
 // On a RESULT to a worker: an external server made it.
@@ -177,7 +182,13 @@ struct GenerationRecord {
 };
 static_assert(sizeof(GenerationRecord) == 22);
 
-// Header fields of a JOIN: rank; job, epoch and cookie 0.
+// `contributors` of a JOIN: what the member understands. Of a JOINED(running): what may be used in the epoch.
+inline constexpr std::uint64_t kFeatureSparse = 1;  // kFlagSparse and kZeroRun
+
+// `contributors` of a ZERO RUN: which chunks. Bit i: chunk + i x shards.
+inline constexpr std::uint32_t kMostOfRun = 64;
+
+// Header fields of a JOIN: rank and `contributors`; job, epoch and cookie 0.
 struct JoinPayload {
   Be<std::uint64_t> instance;  // random per process: tells a restarted worker from a retransmission
   Be<std::uint64_t> nonce;     // echoed by JOINED
@@ -214,7 +225,7 @@ static_assert(sizeof(CountedPayload) == 8);
 enum class JoinStatus : std::uint8_t { kRunning = 1, kForming = 2, kRefused = 3, kElsewhere = 4 };
 enum class ResultsMode : std::uint8_t { kUnicast = 1, kMulticast = 2 };
 
-// Header fields of a JOINED: rank 0xFFFF, job, epoch and the result cookie (0 unless running).
+// Header fields of a JOINED: rank 0xFFFF; `contributors`, job, epoch and the result cookie (0 unless running).
 struct JoinedPayload {
   Be<std::uint64_t> nonce;
   Be<std::uint64_t> missing;  // forming: bitmap of the ranks not joined yet

@@ -33,6 +33,7 @@
 #include "tally/float_options.h"
 #include "tally/ids.h"
 #include "tally/priority.h"
+#include "tally/sparse.h"
 
 namespace tally {
 
@@ -154,6 +155,19 @@ class Worker {
   // Of any type, in place or not. One operation over the concatenation of the buffers.
   Operation allreduce_async(ElementType type, std::span<const Buffer> buffers,
                             const ReduceOptions& options = {});
+
+  // Sums a table of which each rank gives the rows that it has (docs/sparse.md); what no rank has travels as next to
+  // nothing. All ranks give the same shape. Rows that are not as SparseRows says fail with kInvalidArgument and the
+  // index, and nothing is sent. `sums`: the whole table, apart from `rows`; or those of its rows that are not zero in
+  // the end, for tables of which few are touched: whoever needs them waits until done() and may change them then.
+  Operation allreduce_sparse_async(const TableShape& table, const SparseRows<float>& rows,
+                                   std::span<float> sums, const ReduceOptions& options = {});
+  Operation allreduce_sparse_async(const TableShape& table, const SparseRows<std::int32_t>& rows,
+                                   std::span<std::int32_t> sums, const ReduceOptions& options = {});
+  Operation allreduce_sparse_async(const TableShape& table, const SparseRows<float>& rows,
+                                   SparseSums<float>& sums, const ReduceOptions& options = {});
+  Operation allreduce_sparse_async(const TableShape& table, const SparseRows<std::int32_t>& rows,
+                                   SparseSums<std::int32_t>& sums, const ReduceOptions& options = {});
 
   // Three that are sums with zeros at who has nothing to say, and so as exact, as repairable and in the same
   // order as any other operation. All ranks give the same sizes. In a job with stragglers what a late rank had

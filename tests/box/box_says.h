@@ -129,6 +129,7 @@ namespace tally {
   } else {
     header.priority = epoch.max_priority;
     if (epoch.stragglers) header.flags = kFlagIncomplete;
+    if (epoch.sparse) header.contributors = Be{kFeatureSparse};
   }
   if (racks) header.flags |= kFlagRacks;
   return box_says(header, payload, job);

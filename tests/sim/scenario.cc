@@ -234,6 +234,40 @@ void serve_outside(Scenario& s, Rng& rng) {
 
 }  // namespace
 
+Scenario sparse_scenario_of(std::uint64_t seed) {
+  Rng rng(mix64(seed + 81));
+  Scenario s;
+  s.seed = seed;
+  s.tables = true;
+  s.box.cores = static_cast<std::uint8_t>(rng.between(1, 3));
+  s.box.staged = rng.chance(0.2);
+  const std::size_t jobs = rng.chance(0.8) ? 1 : 2;
+  for (std::size_t i = 0; i < jobs; ++i) {
+    s.box.jobs.push_back(random_job(rng, i));
+    if (rng.chance(0.3)) s.box.jobs.back().window = 64;
+    add_workers(s, rng, s.box.jobs.back());
+  }
+  // A rank that does not understand it decides for all of its job.
+  if (rng.chance(0.1)) s.workers[rng.below(s.workers.size())].sparse = false;
+  s.link.delay = rng.between(2, 200) * kMicrosecond;
+  s.link.vouched = rng.chance(0.5);
+  s.faults.loss = swarm(rng, 0.3);
+  s.faults.duplicate = swarm(rng, 0.3);
+  s.faults.reorder = swarm(rng, 0.5);
+  s.faults.reorder_delay = rng.between(1, 20'000) * kMicrosecond;
+  s.faults.corrupt = swarm(rng, 0.1);
+  s.faults.poison = s.link.vouched ? swarm(rng, 0.05) : 0;
+  s.faults.replay = swarm(rng, 0.5);
+  s.operations = static_cast<std::uint32_t>(rng.between(1, 4));
+  s.largest = static_cast<std::uint32_t>(rng.between(100, rng.chance(0.2) ? 6'000 : 2'000));
+  s.heal_at = rng.chance(0.7) ? rng.between(1, 100) * kMillisecond : rng.between(1, 3) * kSecond;
+  add_blows(s, rng);
+  add_resizes(s, rng);
+  add_upsets(s, rng);
+  add_forgers(s, rng);
+  return s;
+}
+
 Scenario scenario_of(std::uint64_t seed) {
   Rng rng(mix64(seed + 1));
   Rng sharing(mix64(seed + 5));  // of its own: what is drawn here changes nothing else

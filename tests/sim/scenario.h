@@ -69,11 +69,14 @@ struct Scenario {
   TimeNs heal_at = 0;  // faults end
   std::uint32_t operations = 3;
   std::uint32_t largest = 2000;  // elements of an operation
+  bool tables = false;           // operations are of rows, of which each rank has some
 };
 
 [[nodiscard]] Scenario scenario_of(std::uint64_t seed);
 // Of jobs that 2 to 8 boxes sum together.
 [[nodiscard]] Scenario boxes_scenario_of(std::uint64_t seed);
+// Of jobs with memory of their own that sum rows of tables.
+[[nodiscard]] Scenario sparse_scenario_of(std::uint64_t seed);
 // Of jobs of racks, whose boxes have a parent.
 [[nodiscard]] Scenario racks_scenario_of(std::uint64_t seed);
 [[nodiscard]] std::string describe(const Scenario& scenario);

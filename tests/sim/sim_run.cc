@@ -1,5 +1,5 @@
-// Reruns seeds of the simulator: tally_sim_run --seed N | --seeds FIRST:COUNT [--boxes | --racks] [--verbose] [--trace]
-// Exit codes: 0 all invariants held, 1 some seed failed (its command is printed), 2 usage.
+// Reruns seeds of the simulator: tally_sim_run --seed N | --seeds FIRST:COUNT [--boxes | --racks | --sparse]
+// [--verbose] [--trace]. Exit codes: 0 all invariants held, 1 some seed failed (its command is printed), 2 usage.
 
 #include <charconv>
 #include <cstdint>
@@ -20,7 +20,7 @@ std::optional<std::uint64_t> number(std::string_view text) {
 
 int usage() {
   std::fputs(
-      "usage: tally_sim_run --seed N | --seeds FIRST:COUNT [--boxes | --racks] [--verbose] [--trace]\n",
+      "usage: tally_sim_run --seed N | --seeds FIRST:COUNT [--boxes | --racks | --sparse] [--verbose] [--trace]\n",
       stderr);
   return 2;
 }
@@ -105,6 +105,9 @@ int main(int argc, char** argv) {
     } else if (arg == "--racks") {
       how.scenario_of = tally::sim::racks_scenario_of;
       how.option = " --racks";
+    } else if (arg == "--sparse") {
+      how.scenario_of = tally::sim::sparse_scenario_of;
+      how.option = " --sparse";
     } else if (arg == "--seed") {
       first = number(value);
       count = 1;

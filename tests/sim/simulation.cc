@@ -26,7 +26,7 @@ bool asks_its_way(const SwitchNode& box, const Bytes& frame) {
 
 Simulation::Simulation(Scenario scenario)
     : scenario_(std::move(scenario)),
-      workload_(scenario_.seed, scenario_.operations, scenario_.largest),
+      workload_(scenario_.seed, scenario_.operations, scenario_.largest, scenario_.tables),
       network_(schedule_, mix64(scenario_.seed + 2), scenario_.link,
                endpoints() * (1 + scenario_.others.size())) {
   const auto alarm_here = [this](std::string what) { alarm(std::move(what)); };

@@ -69,6 +69,7 @@ class Simulation {
   [[nodiscard]] std::size_t uplink(std::size_t rack) const noexcept {
     return scenario_.workers.size() + scenario_.servers.size() + rack;
   }
+  [[nodiscard]] std::size_t workers() const noexcept { return workers_.size(); }
   [[nodiscard]] WorkerNode& worker(std::size_t i) noexcept { return *workers_[i]; }
   [[nodiscard]] ServerNode& server(std::size_t i) noexcept { return *servers_[i]; }
   [[nodiscard]] const std::vector<std::string>& broken() const noexcept { return broken_; }

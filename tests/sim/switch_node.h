@@ -102,6 +102,7 @@ class SwitchNode {
   void make_known(const members::NativeConfig& job);
   void run(std::size_t core, Bytes& buffer, std::uint32_t length, PortIndex port, bool vouched);
   void send_nack(std::size_t core, const pipeline::Frame& frame);
+  void send_owed(std::size_t core);
   void reply(const pipeline::Outcome& outcome, const pipeline::Frame& frame);
   void send_reject(const pipeline::Outcome& outcome, const pipeline::Frame& frame);
   void send_to_parent(const jobs::NativeJob& job, std::span<const std::byte> datagram);

@@ -1,6 +1,7 @@
 #include "worker_node.h"
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "host_stack.h"
@@ -37,6 +38,7 @@ void WorkerNode::start() {
   o.instance = instance_ = rng_.next();
   o.seed = rng_.next();
   o.rto_floor = options_.rto_floor;
+  o.sparse = options_.sparse;
   for (const jobs::Box& box : options_.boxes) o.boxes.push_back(mapped(box.ipv4));
   const auto tables = kernels::usable_kernels();
   auto engine = engine::WorkerEngine::create(o, *tables[rng_.below(tables.size())]);
@@ -160,12 +162,49 @@ void WorkerNode::submit() {
   }
 }
 
+// `values` of the whole table become those of the rows that are not zero; the table, or what is collected, goes to `out`.
+template <class T>
+Result<engine::OperationId> WorkerNode::submit_rows(Running& op, std::vector<T>& values, std::vector<T>& out) {
+  const std::uint32_t width = op.plan.width;
+  std::vector<T> rows;
+  for (std::size_t at = 0; at < values.size(); at += width) {
+    const auto row = values.begin() + static_cast<std::ptrdiff_t>(at);
+    if (std::all_of(row, row + width, [](T v) { return v == 0; })) continue;
+    op.ids.push_back(static_cast<std::uint32_t>(at / width));
+    rows.insert(rows.end(), row, row + width);
+  }
+  out.assign(values.size(), T{});
+  values = std::move(rows);
+  engine::OperationOptions options = op.plan.options();
+  if (op.plan.in_place) options.rows = &op.collector.emplace();
+  const bool floats = std::is_same_v<T, float>;
+  return engine_->allreduce(floats ? ElementType::kFloat32 : ElementType::kInt32,
+                            engine::segments_of(op.plan.table(), op.ids, values.data(),
+                                                op.collector ? nullptr : out.data()),
+                            schedule_.now(), options);
+}
+
+namespace {
+
+// The whole table of what was collected.
+template <class T>
+void spread(engine::RowCollector& collector, const TableShape& table, std::vector<T>& out) {
+  SparseSums<T> sums;
+  collector.finish(table, sums);
+  for (std::size_t i = 0; i < sums.ids.size(); ++i)
+    std::copy_n(sums.values.begin() + static_cast<std::ptrdiff_t>(i * table.width), table.width,
+                out.begin() + static_cast<std::ptrdiff_t>(std::size_t{sums.ids[i]} * table.width));
+}
+
+}  // namespace
+
 void WorkerNode::submit_one() {
   auto op = std::make_unique<Running>();
   op->k = submitted_++;
   op->generation = generation_;
   op->plan = workload_.operation(generation_, op->k);
   const TimeNs now = schedule_.now();
+  const bool rows = op->plan.width != 0;
   Result<engine::OperationId> id;
   if (op->plan.kind == OperationKind::kBarrier) {
     id = engine_->barrier(now);
@@ -173,14 +212,16 @@ void WorkerNode::submit_one() {
     op->ints = workload_.ints(generation_, op->k, options_.rank);
     op->int_out = op->plan.in_place ? op->ints : std::vector<std::int32_t>(op->ints.size(), 77);
     const auto out = cut<std::int32_t>(op->int_out, op->plan.spans);
-    id = op->plan.in_place ? engine_->allreduce(out, now, op->plan.options())
-                           : engine_->allreduce(cut<const std::int32_t>(op->ints, op->plan.spans), out, now,
-                                                op->plan.options());
+    id = rows ? submit_rows(*op, op->ints, op->int_out)
+         : op->plan.in_place
+             ? engine_->allreduce(out, now, op->plan.options())
+             : engine_->allreduce(cut<const std::int32_t>(op->ints, op->plan.spans), out, now, op->plan.options());
   } else {
     op->floats = workload_.floats(generation_, op->k, options_.rank);
     op->float_out = op->plan.in_place ? op->floats : std::vector<float>(op->floats.size(), 77.0F);
     const auto out = cut<float>(op->float_out, op->plan.spans);
-    id = op->plan.in_place
+    id = rows ? submit_rows(*op, op->floats, op->float_out)
+         : op->plan.in_place
              ? engine_->allreduce(out, now, op->plan.options())
              : engine_->allreduce(cut<const float>(op->floats, op->plan.spans), out, now, op->plan.options());
   }
@@ -201,6 +242,10 @@ void WorkerNode::finish(engine::Completion completion) {
     last_error_ = completion.result.error().text();
     return;
   }
+  if (op->collector && op->plan.kind == OperationKind::kInt32)
+    spread(*op->collector, op->plan.table(), op->int_out);
+  if (op->collector && op->plan.kind == OperationKind::kFloat32)
+    spread(*op->collector, op->plan.table(), op->float_out);
   check(*op, *completion.result);
   ++right_;
   if (op->generation == generation_) ++completed_;

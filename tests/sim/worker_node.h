@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "agreement.h"
+#include "engine/sparse_rows.h"
 #include "engine/worker_engine.h"
 #include "frames.h"
 #include "jobs/binding.h"
@@ -36,6 +37,7 @@ struct WorkerOptions {
   bool leaves = false;          // leaves when its plan is done
   bool checks_values = true;    // false: only that operations complete (benchmarks)
   bool stragglers = false;      // the job's sums may lack ranks
+  bool sparse = true;           // as EngineOptions
   TimeNs rto_floor = engine::kPollRtoFloor;
   TimeNs backlog = kNever;  // what may wait for the wire, as udp's option: the rest waits in the engine
 };
@@ -100,11 +102,16 @@ class WorkerNode {
     std::vector<float> floats;
     std::vector<std::int32_t> int_out;
     std::vector<float> float_out;
+    // Of an operation of rows: which it has, and what it collects of the sum if it does not want the table.
+    std::vector<std::uint32_t> ids;
+    std::optional<engine::RowCollector> collector;
   };
 
   void service();
   void submit();
   void submit_one();
+  template <class T>
+  Result<engine::OperationId> submit_rows(Running& op, std::vector<T>& values, std::vector<T>& out);
   void finish(engine::Completion completion);
   void check(const Running& op, const OperationStats& stats);
   void check_named(const Running& op, const OperationStats& stats);

@@ -38,6 +38,15 @@ void thin_out(Rng& rng, std::vector<T>& values) {
   }
 }
 
+// Leaves a rank nothing, a row here and there, or all: ranks of one operation differ.
+template <class T>
+void thin_out_rows(Rng& rng, std::vector<T>& values, std::uint32_t width) {
+  constexpr std::array kShares{0.0, 0.01, 0.05, 0.3, 1.0};
+  const double share = kShares[rng.below(kShares.size())];
+  for (std::size_t at = 0; at < values.size(); at += width)
+    if (!rng.chance(share)) std::fill_n(values.begin() + static_cast<std::ptrdiff_t>(at), width, T{});
+}
+
 // e = smallest integer with 2^e >= max|x|, clamped up to -96; all zero: -127.
 int block_exponent(float largest) {
   if (largest == 0) return -127;
@@ -119,12 +128,16 @@ PlannedOperation Workload::operation(Generation generation, std::uint32_t k) con
   for (std::uint64_t i = 0; i < spans; ++i)
     op.spans.push_back(
         static_cast<std::uint32_t>(rng.below(largest_ / std::max<std::uint64_t>(spans, 1) + 1)));
-  op.sparse = rng.chance(0.3);
+  op.sparse = !tables_ && rng.chance(0.3);
+  if (tables_) {
+    op.width = static_cast<std::uint32_t>(rng.chance(0.3) ? 16 : rng.between(1, 80));
+    op.spans = {static_cast<std::uint32_t>(rng.below(largest_ / op.width + 1)) * op.width};
+  }
   if (op.kind != OperationKind::kFloat32) return op;
   constexpr std::array kWires{WireType::kInt32, WireType::kInt16, WireType::kExact, WireType::kShortest};
   op.wire = kWires[rng.below(kWires.size())];
   if (op.wire == WireType::kExact)
-    for (auto& span : op.spans) span = (span + 11) / 12;  // as many packets as the others
+    for (auto& span : op.spans) span = op.width != 0 ? span / op.width / 12 * op.width : (span + 11) / 12;  // as many packets
   op.broken = rng.chance(0.2);
   return op;
 }
@@ -135,6 +148,7 @@ std::vector<std::int32_t> Workload::ints(Generation generation, std::uint32_t k,
   std::vector<std::int32_t> out(op.elements());
   for (auto& v : out) v = static_cast<std::int32_t>(rng.next() >> (op.extremes ? 32 : 42));
   if (op.sparse) thin_out(rng, out);
+  if (op.width != 0) thin_out_rows(rng, out, op.width);
   return out;
 }
 
@@ -149,6 +163,7 @@ std::vector<float> Workload::floats(Generation generation, std::uint32_t k, Rank
     v = zero ? 0.0F : static_cast<float>(std::ldexp(unit, exponent));
   }
   if (op.sparse) thin_out(rng, out);
+  if (op.width != 0) thin_out_rows(rng, out, op.width);
   constexpr std::array kNoNumbers{std::numeric_limits<float>::quiet_NaN(),
                                   std::numeric_limits<float>::infinity(),
                                   -std::numeric_limits<float>::infinity(), 0x1.8p126F, -0x1p127F};

@@ -9,6 +9,7 @@
 #include "engine/engine_operation.h"
 #include "tally/engine_statistics.h"
 #include "tally/ids.h"
+#include "tally/sparse.h"
 
 namespace tally::sim {
 
@@ -23,8 +24,10 @@ struct PlannedOperation {
   bool broken = false;    // float: a few values are no numbers, and every rank gets NaN for their packet, or
                           // for them alone where sums are exact
   WireType wire = WireType::kInt32;  // float
+  std::uint32_t width = 0;  // its elements are rows of so many, of which each rank has some; 0: it is dense
 
   [[nodiscard]] std::uint32_t elements() const noexcept;
+  [[nodiscard]] TableShape table() const noexcept { return {elements() / width, width}; }
   // Of float: each value is 12 words, in packets of `words`.
   [[nodiscard]] bool exact(std::uint32_t words) const noexcept;
   // What the engine is told of it.
@@ -33,9 +36,9 @@ struct PlannedOperation {
 
 class Workload {
  public:
-  // largest: most elements of an operation.
-  Workload(std::uint64_t seed, std::uint32_t operations, std::uint32_t largest)
-      : seed_(seed), operations_(operations), largest_(largest) {}
+  // largest: most elements of an operation. tables: all are rows.
+  Workload(std::uint64_t seed, std::uint32_t operations, std::uint32_t largest, bool tables = false)
+      : seed_(seed), operations_(operations), largest_(largest), tables_(tables) {}
 
   [[nodiscard]] std::uint32_t operations() const noexcept { return operations_; }
   [[nodiscard]] PlannedOperation operation(Generation generation, std::uint32_t k) const;
@@ -59,6 +62,7 @@ class Workload {
   std::uint64_t seed_;
   std::uint32_t operations_;
   std::uint32_t largest_;
+  bool tables_;
 };
 
 }  // namespace tally::sim

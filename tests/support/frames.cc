@@ -7,6 +7,7 @@
 #include "kernels/kernels.h"
 #include "tally/mix64.h"
 #include "tally/net.h"
+#include "tally/rows.h"
 
 namespace tally {
 namespace {
@@ -90,6 +91,40 @@ Bytes make_contribution(const jobs::NativeJob& job, const ContributionSpec& spec
   h.cookie = Be{raw(job.ranks[raw(spec.rank)].cookie)};
   h.total = Be{spec.total};
   fill(out, h, spec.values, job.ranks[raw(spec.rank)].key);
+  return out;
+}
+
+Bytes made_sparse(Bytes contribution) {
+  Header h = header_of(contribution);
+  std::byte* const values = contribution.data() + kHeaderBytes;
+  const std::uint32_t bytes = pack_rows(values, rows_of(h.elements.host(), h.dtype));
+  if (bytes == 0) return contribution;
+  contribution.resize(kHeaderBytes + bytes);
+  h.flags |= kFlagSparse;
+  set_header(contribution, h);
+  return contribution;
+}
+
+Bytes make_zero_run(const jobs::NativeJob& job, const ContributionSpec& spec, std::uint64_t chunks) {
+  ContributionSpec zeros = spec;
+  zeros.flags = kFlagZero;
+  zeros.values.assign(spec.values.size(), 0);
+  Bytes out = make_contribution(job, zeros);
+  Header h = header_of(out);
+  h.type = PacketType::kZeroRun;
+  h.flags = 0;
+  h.contributors = Be{chunks};
+  std::uint32_t sum1 = 0;
+  std::uint32_t sum2 = 0;
+  for (std::uint32_t i = 0; i < kMostOfRun; ++i) {
+    if ((chunks >> i & 1) == 0) continue;
+    const std::uint32_t one = keyed(job.ranks[raw(spec.rank)].key, spec.chunk + i * job.shards);
+    sum1 += one;
+    sum2 += (i + 1) * one;
+  }
+  h.sum1 = Be{sum1};
+  h.sum2 = Be{sum2};
+  set_header(out, h);
   return out;
 }
 

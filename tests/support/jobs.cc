@@ -74,6 +74,7 @@ jobs::NativeJob make_job(const JobSpec& spec) {
   job.discipline = spec.discipline;
   if (shares_slots(spec.discipline)) job.server = ServerKind::kEmbedded;
   if (spec.servers != 0) job.server = ServerKind::kExternal;
+  job.sparse = spec.sparse;
   job.servers = spec.servers;
   for (std::uint16_t i = 0; i < spec.servers; ++i) {
     job.server_ranks[i] = {Cookie{mix64(spec.epoch * 89ULL + i)}, 0,

@@ -34,6 +34,7 @@ struct JobSpec {
   // Of a job of so many racks: this is the row of the second one's box. Each rack has `world` workers.
   std::uint8_t racks = 0;
   std::uint8_t parent_shards = 1;
+  bool sparse = false;  // its members understand SPARSE and zero runs
 };
 
 inline constexpr JobId kJobAbove{1000};  // a job of racks has this number less its own at the parent

@@ -13,7 +13,7 @@ target_compile_options(api_c_program PRIVATE -Wall -Wextra -Wconversion -Wshadow
 
 tally_test(api_test
   SOURCES api_loopback.cc api_join_test.cc api_reduce_test.cc api_end_test.cc api_fork_test.cc
-          api_environment_test.cc api_debug_test.cc api_types_test.cc api_c_test.cc $<TARGET_OBJECTS:api_c_program>
+          api_environment_test.cc api_debug_test.cc api_types_test.cc api_sparse_test.cc api_c_test.cc $<TARGET_OBJECTS:api_c_program>
   LABEL unit LINK tally tally_sim)
 
 # How the library finds its transports: a program that does not link it.

@@ -19,6 +19,8 @@ std::vector<std::int32_t> values_of(const Bytes& datagram);
 // Header and payload with right check and, for control types, right payload CRC.
 Bytes sealed(Header header, const Bytes& payload = {});
 Bytes sealed(Header header, const std::vector<std::int32_t>& values);
+// Of a datagram with values the sparse form, if that is shorter.
+Bytes without_zero_rows(const Bytes& datagram);
 // As given, but the check made right again.
 Bytes resealed(Bytes datagram);
 Bytes text_bytes(const std::string& text);

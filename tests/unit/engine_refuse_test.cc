@@ -156,15 +156,32 @@ const std::vector<Case>& cases() {
        }},
       {"type 0", Refused::kType,
        [](Twins& t) { return changed(result(t), [](Header& h) { h.type = PacketType{0}; }); }},
-      {"type 20", Refused::kType,
-       [](Twins& t) { return changed(result(t), [](Header& h) { h.type = PacketType{20}; }); }},
+      {"type 21", Refused::kType,
+       [](Twins& t) { return changed(result(t), [](Header& h) { h.type = PacketType{21}; }); }},
+      {"a run in an epoch without", Refused::kType,
+       [](Twins& t) {
+         Header h = header_of(result(t));
+         h.type = PacketType::kZeroRun;
+         h.contributors = Be<std::uint64_t>{1};
+         return sealed(h);
+       }},
+      {"a run with values", Refused::kLength,
+       [](Twins& t) { return changed(result(t), [](Header& h) { h.type = PacketType::kZeroRun; }); }},
       {"CONTRIBUTE", Refused::kType, [](Twins& t) { return t.sent[0].bytes; }},
       {"ANSWER", Refused::kType,
        [](Twins& t) { return changed(result(t), [](Header& h) { h.type = PacketType::kAnswer; }); }},
       {"PARTIAL", Refused::kType,
        [](Twins& t) { return changed(result(t), [](Header& h) { h.type = PacketType::kPartial; }); }},
       {"unknown flag", Refused::kFlags,
-       [](Twins& t) { return changed(result(t), [](Header& h) { h.flags = 64; }); }},
+       [](Twins& t) { return changed(result(t), [](Header& h) { h.flags = 128; }); }},
+      {"rows in an epoch without", Refused::kFlags,
+       [](Twins& t) {
+         std::vector<std::int32_t> values(32);
+         values[3] = 10;
+         return without_zero_rows(sealed(header_of(result(t)), values));
+       }},
+      {"rows that are as long", Refused::kLength,
+       [](Twins& t) { return changed(result(t), [](Header& h) { h.flags = kFlagSparse; }); }},
       {"payload cut", Refused::kLength,
        [](Twins& t) {
          auto b = result(t);

@@ -56,6 +56,9 @@ std::vector<Sent> Box::receive(const Bytes& datagram, std::uint16_t port) {
     case PacketType::kContribute:
       contribute(datagram, port, out);
       break;
+    case PacketType::kZeroRun:
+      zero_run(datagram, port, out);
+      break;
     case PacketType::kQuery:
       query(h, out);
       break;
@@ -85,6 +88,7 @@ std::vector<Sent> Box::receive(const Bytes& datagram, std::uint16_t port) {
 void Box::join(const Bytes& datagram, std::vector<Sent>& out) {
   const Header h = header_of(datagram);
   EXPECT_EQ(h.job.host(), 0);
+  EXPECT_EQ(h.contributors.host(), kFeatureSparse);
   EXPECT_EQ(h.epoch.host(), 0U);
   EXPECT_EQ(h.cookie.host(), 0U);
   const std::uint16_t rank = h.rank.host();
@@ -117,21 +121,85 @@ void Box::contribute(const Bytes& datagram, std::uint16_t port, std::vector<Sent
   const Header h = header_of(datagram);
   const std::uint16_t rank = h.rank.host();
   const std::uint32_t chunk = h.chunk.host();
-  const auto values = values_of(datagram);
-  ++contributions;
-  const std::uint32_t shard = slot_of(chunk) % shape.shards;
-  EXPECT_NE(h.sequence(), 0U);
-  if (in_order) {
-    const bool is_new = sequences_[{h.epoch.host(), rank, shard}].insert(h.sequence()).second;
-    EXPECT_TRUE(is_new) << "the sequence of another sending";
-  }
-  EXPECT_EQ(port, kBasePort + shard);
+  const std::vector<std::int32_t> values = values_of(datagram);
+  check_sending(h, port);
   EXPECT_EQ(h.contributors.host(), std::uint64_t{1} << rank);
   EXPECT_TRUE(valid_elements(h.elements.host(), h.dtype));
   EXPECT_LE(h.elements.host(), values_per_word(h.dtype) * shape.elements);
-  EXPECT_EQ(datagram.size(), kHeaderBytes + values_bytes(h));
+  if ((h.flags & kFlagSparse) == 0) {
+    EXPECT_EQ(datagram.size(), kHeaderBytes + values_bytes(h));
+  } else {
+    EXPECT_TRUE(shape.sparse);
+    EXPECT_EQ(h.flags & kFlagZero, 0);
+    EXPECT_LT(datagram.size(), kHeaderBytes + values_bytes(h));
+  }
   EXPECT_EQ(h.sum1.host() - keyed(key_of(rank), Chunk{chunk}), plain_sum1(values));
   EXPECT_EQ(h.sum2.host(), plain_sum2(values));
+  if (merge(h, values, out)) say_result(chunk, out);
+}
+
+void Box::check_sending(const Header& h, std::uint16_t port) {
+  ++contributions;
+  const std::uint32_t shard = slot_of(h.chunk.host()) % shape.shards;
+  EXPECT_NE(h.sequence(), 0U);
+  if (in_order) {
+    const bool is_new = sequences_[{h.epoch.host(), h.rank.host(), shard}].insert(h.sequence()).second;
+    EXPECT_TRUE(is_new) << "the sequence of another sending";
+  }
+  EXPECT_EQ(port, kBasePort + shard);
+}
+
+// Zeros of each of its chunks; what is finished by them and has no values is said in one packet, too.
+void Box::zero_run(const Bytes& datagram, std::uint16_t port, std::vector<Sent>& out) {
+  const Header h = header_of(datagram);
+  ++runs;
+  check_sending(h, port);
+  EXPECT_TRUE(shape.sparse);
+  EXPECT_EQ(datagram.size(), kHeaderBytes);
+  EXPECT_EQ(h.flags, 0);
+  const std::uint64_t chunks = h.contributors.host();
+  EXPECT_EQ(chunks & 1, 1U);
+  EXPECT_GT(std::popcount(chunks), 1);
+  std::vector<std::int32_t> keys(64);
+  std::uint64_t zeros = 0;
+  for (std::uint32_t i = 0; i < 64; ++i) {
+    if ((chunks >> i & 1) == 0) continue;
+    Header one = h;
+    const std::uint32_t chunk = h.chunk.host() + i * shape.shards;
+    EXPECT_EQ(slot_of(chunk) % shape.shards, slot_of(h.chunk.host()) % shape.shards);
+    const std::uint32_t key = keyed(key_of(h.rank.host()), Chunk{chunk});
+    keys[i] = static_cast<std::int32_t>(key);
+    one.type = PacketType::kContribute;
+    one.flags = h.elements.host() != 0 ? kFlagZero : 0;
+    one.chunk = Be{chunk};
+    one.sum1 = Be{key};
+    one.sum2 = Be<std::uint32_t>{0};
+    const bool known = offered_.contains({h.rank.host(), chunk});
+    if (known) one.flags |= kFlagRetransmit;  // in an epoch before
+    if (!merge(one, std::vector<std::int32_t>(h.elements.host()), out)) continue;
+    const Entry& e = entries_.at(chunk);
+    const bool nothing = h.elements.host() == 0 || (e.flags & kFlagZero) != 0;
+    if (nothing && e.exponent == h.exponent && (e.flags & kFlagOverflow) == 0) {
+      zeros |= std::uint64_t{1} << i;
+    } else {
+      say_result(chunk, out);
+    }
+  }
+  EXPECT_EQ(h.sum1.host(), plain_sum1(keys));
+  EXPECT_EQ(h.sum2.host(), plain_sum2(keys));
+  if (zeros == 0) return;
+  ++result_runs;
+  for (std::uint16_t r = 0; r < shape.world; ++r) out.push_back({r, result_run(h, zeros)});
+}
+
+void Box::say_result(std::uint32_t chunk, std::vector<Sent>& out) const {
+  for (std::uint16_t r = 0; r < shape.world; ++r)
+    out.push_back({r, result(chunk, entries_.at(chunk), before(chunk))});
+}
+
+bool Box::merge(const Header& h, const std::vector<std::int32_t>& values, std::vector<Sent>& out) {
+  const std::uint16_t rank = h.rank.host();
+  const std::uint32_t chunk = h.chunk.host();
 
   // Nothing of a contribution changes within a generation but epoch, cookie, slot, priority, RETRANSMIT.
   const auto [at, first] = offered_.try_emplace({rank, chunk}, Offered{values, h});
@@ -153,9 +221,9 @@ void Box::contribute(const Bytes& datagram, std::uint16_t port, std::vector<Sent
   }
   if (e.contributors == members()) {
     out.push_back({rank, repeated(chunk, e)});
-    return;
+    return false;
   }
-  if ((e.contributors >> rank & 1) != 0) return;
+  if ((e.contributors >> rank & 1) != 0) return false;
   EXPECT_EQ(e.header.elements, h.elements);
   EXPECT_EQ(e.header.total, h.total);
   EXPECT_EQ(e.header.dtype, h.dtype);
@@ -166,9 +234,32 @@ void Box::contribute(const Bytes& datagram, std::uint16_t port, std::vector<Sent
   e.flags |= static_cast<std::uint8_t>(h.flags & kFlagOverflow);
   if ((h.flags & kFlagZero) == 0) e.flags &= static_cast<std::uint8_t>(~kFlagZero);
   e.exponent = std::max<int>(e.exponent, h.exponent);
-  if (e.contributors != members()) return;
+  if (e.contributors != members()) return false;
   if ((e.flags & kFlagOverflow) != 0) ++overflow_results;
-  for (std::uint16_t r = 0; r < shape.world; ++r) out.push_back({r, result(chunk, e, before(chunk))});
+  return true;
+}
+
+// chunks: of the run.
+Bytes Box::result_run(const Header& run, std::uint64_t chunks) const {
+  Header h = from_box(PacketType::kZeroRun);
+  const auto first = static_cast<std::uint32_t>(std::countr_zero(chunks));
+  const std::uint32_t base = run.chunk.host() + first * shape.shards;
+  std::uint32_t all = 0;
+  for (std::uint16_t r = 0; r < shape.world; ++r) all += key_of(r);
+  std::vector<std::int32_t> keys(64);
+  for (std::uint32_t i = 0; i < 64 - first; ++i)
+    if ((chunks >> (first + i) & 1) != 0)
+      keys[i] = static_cast<std::int32_t>(keyed(all, Chunk{base + i * shape.shards}));
+  h.chunk = Be{base};
+  h.slot = Be{before(base)};
+  h.elements = run.elements;
+  h.dtype = run.dtype;
+  h.exponent = run.exponent;
+  h.total = run.total;
+  h.contributors = Be{chunks >> first};
+  h.sum1 = Be{plain_sum1(keys)};
+  h.sum2 = Be{plain_sum2(keys)};
+  return sealed(h);
 }
 
 std::uint32_t Box::before(std::uint32_t chunk) const {
@@ -203,7 +294,7 @@ Bytes Box::result(std::uint32_t chunk, const Entry& e, std::uint32_t before) con
   std::vector<std::int32_t> values(e.sum.size());
   std::transform(e.sum.begin(), e.sum.end(), values.begin(),
                  [](std::uint32_t v) { return static_cast<std::int32_t>(v); });
-  return sealed(h, values);
+  return shape.sparse ? without_zero_rows(sealed(h, values)) : sealed(h, values);
 }
 
 void Box::query(const Header& h, std::vector<Sent>& out) {

@@ -34,6 +34,7 @@ struct JobShape {
   std::uint64_t salt = 0;
   std::uint8_t max_priority = 0;  // 0: the box does not say
   bool stragglers = false;        // results may be INCOMPLETE
+  bool sparse = false;            // rows and runs of zeros may be used
 };
 
 struct Sent {
@@ -90,6 +91,8 @@ class Box {
   std::uint64_t queries = 0;
   std::uint64_t answers = 0;
   std::uint64_t overflow_results = 0;
+  std::uint64_t runs = 0;         // of zeros: received,
+  std::uint64_t result_runs = 0;  // and said, to all
   bool in_order = true;  // the network neither reorders nor duplicates
 
  private:
@@ -115,11 +118,17 @@ class Box {
   }
   void join(const Bytes& datagram, std::vector<Sent>& out);
   void contribute(const Bytes& datagram, std::uint16_t port, std::vector<Sent>& out);
+  void zero_run(const Bytes& datagram, std::uint16_t port, std::vector<Sent>& out);
+  void check_sending(const Header& h, std::uint16_t port);
+  // True: it was the last one.
+  bool merge(const Header& h, const std::vector<std::int32_t>& values, std::vector<Sent>& out);
+  void say_result(std::uint32_t chunk, std::vector<Sent>& out) const;
   void query(const Header& header, std::vector<Sent>& out);
   void answer(const Bytes& datagram, std::vector<Sent>& out);
   [[nodiscard]] std::uint32_t before(
       std::uint32_t chunk) const;  // those that are finished, as its RESULT says
   [[nodiscard]] Bytes result(std::uint32_t chunk, const Entry& entry, std::uint32_t before) const;
+  [[nodiscard]] Bytes result_run(const Header& run, std::uint64_t chunks) const;
   [[nodiscard]] Bytes repeated(std::uint32_t chunk, const Entry& entry) const;
 
   std::map<std::uint16_t, std::uint64_t> joined_;  // rank -> newest nonce

@@ -32,6 +32,7 @@ engine::Membership Box::epoch_of(std::uint16_t rank) const {
   m.salt = shape.salt;
   m.max_priority = shape.max_priority;
   m.stragglers = shape.stragglers;
+  m.sparse = shape.sparse;
   m.lease = shape.lease_ms * kMillisecond;
   m.most_advanced = Rank{shape.most_advanced};
   m.session = auth::session_key(job_key(), m.generation, m.epoch, m.result_cookie, m.cookie,

@@ -1,0 +1,49 @@
+// Zero runs (docs/protocol_sparse.md) in every state that they can reach at these sizes, and what each of their rules
+// is for. docs/hazards.md has the numbers.
+
+#include "sparse_model.h"
+
+#include <gtest/gtest.h>
+
+#include "explorer.h"
+
+namespace tally::models {
+namespace {
+
+Findings sparse(const SparseSetting& setting) { return explore(SparseModel(setting)); }
+
+// Chunks that nobody, one or all have values for; of chunk 4 the entry is chunk 0's.
+constexpr std::array<Bits, 5> kMixed{0b00, 0b01, 0b00, 0b10, 0b01};
+
+TEST(SparseModel, runs_beside_contributions_are_exact_and_live) {
+  expect_live(sparse({.chunks = 5, .restarts = 1, .values = kMixed}));
+}
+TEST(SparseModel, runs_alone_are_exact_and_live) { expect_live(sparse({.chunks = 5, .restarts = 1})); }
+TEST(SparseModel, exact_and_live_with_three_ranks_over_a_version) {
+  expect_live(sparse({.ranks = 3, .chunks = 3, .window = 1, .restarts = 1, .values = {0b000, 0b010, 0b000}}));
+}
+TEST(SparseModel, exact_and_live_over_two_restarts) {
+  expect_live(sparse({.chunks = 4, .restarts = 2, .values = kMixed}));
+}
+
+// What the rules are for.
+TEST(SparseModel, a_run_that_does_not_clear_entries_is_found_out) {
+  EXPECT_FALSE(sparse({.chunks = 5, .values = {0b01, 0, 0, 0, 0b10}, .clears = false}).violation.empty());
+}
+TEST(SparseModel, a_result_run_of_all_that_a_run_finished_would_hide_values) {
+  EXPECT_FALSE(sparse({.values = kMixed, .zero_sums = false}).violation.empty());
+}
+TEST(SparseModel, runs_beyond_the_window_would_take_entries_that_others_need) {
+  EXPECT_GT(sparse({.chunks = 3, .window = 1, .values = {0b10, 0, 0}, .within = false}).stuck, 0U);
+}
+TEST(SparseModel, a_run_sent_again_would_not_bring_a_lost_result) {
+  EXPECT_GT(sparse({.chunks = 3, .single_repair = false}).stuck, 0U);
+}
+
+TEST(SparseModel, DISABLED_big_three_ranks) {
+  expect_live(
+      sparse({.ranks = 3, .chunks = 5, .restarts = 1, .values = {0b000, 0b010, 0b000, 0b111, 0b001}}));
+}
+
+}  // namespace
+}  // namespace tally::models
