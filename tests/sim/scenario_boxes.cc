@@ -118,7 +118,7 @@ void add_members(Scenario& s, Rng& rng, const BoxesShape& shape) {
 
 void add_faults(Scenario& s, Rng& rng) {
   s.faults = draw_faults(rng, 0.5);
-  s.faults.forge = rng.chance(0.7) ? 0 : often_none(rng, 0.3);
+  s.faults.forge = rng.chance(0.7) ? 0 : rng.often_none(0.3);
   const std::size_t links = (s.workers.size() + s.servers.size()) * (1 + s.others.size());
   const auto worse = rng.chance(0.5) ? 0 : rng.below(links);
   for (std::uint64_t i = 0; i < worse; ++i) s.link_faults.emplace_back(rng.below(links), draw_faults(rng, 1));

@@ -10,11 +10,6 @@
 
 namespace tally::sim {
 
-// Present in half of the seeds; then anywhere up to `most`, small rates as likely as large ones.
-inline double often_none(Rng& rng, double most) {
-  return rng.chance(0.5) ? 0 : most * rng.unit() * rng.unit();
-}
-
 // A job's, in which numbers wrap soon, or begin anywhere.
 inline Chunk draw_first_chunk(Rng& rng) {
   return rng.chance(0.5) ? Chunk{0xFFFF'FFFDU} : Chunk{static_cast<std::uint32_t>(rng.below(2'048))};
@@ -46,12 +41,12 @@ inline WorkerOptions draw_worker(const Scenario& s, Rng& rng, const members::Nat
 
 inline Faults draw_faults(Rng& rng, double share) {
   Faults f;
-  f.loss = often_none(rng, 0.3 * share);
-  f.duplicate = often_none(rng, 0.3 * share);
-  f.reorder = often_none(rng, 0.5 * share);
+  f.loss = rng.often_none(0.3 * share);
+  f.duplicate = rng.often_none(0.3 * share);
+  f.reorder = rng.often_none(0.5 * share);
   f.reorder_delay = rng.between(1, 20'000) * kMicrosecond;
-  f.corrupt = often_none(rng, 0.1 * share);
-  f.replay = often_none(rng, 0.5 * share);
+  f.corrupt = rng.often_none(0.1 * share);
+  f.replay = rng.often_none(0.5 * share);
   if (rng.chance(0.2)) f.late = 0.05 * rng.unit() * rng.unit();
   return f;
 }

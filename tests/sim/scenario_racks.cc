@@ -62,8 +62,8 @@ void add_workers_of(Scenario& s, Rng& rng, const members::NativeConfig& job) {
 
 void add_faults_to_racks(Scenario& s, Rng& rng) {
   s.faults = draw_faults(rng, 0.5);
-  s.faults.poison = s.link.vouched ? often_none(rng, 0.03) : 0;
-  s.faults.forge = rng.chance(0.7) ? 0 : often_none(rng, 0.3);
+  s.faults.poison = s.link.vouched ? rng.often_none(0.03) : 0;
+  s.faults.forge = rng.chance(0.7) ? 0 : rng.often_none(0.3);
   // Links of a rack, to its parent above all.
   const auto worse = rng.chance(0.5) ? 0 : rng.between(1, s.racks);
   const std::size_t ends = s.workers.size() + s.racks;
