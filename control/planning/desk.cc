@@ -449,8 +449,10 @@ void Desk::ask(const std::string& name, Job& job, Cause cause, std::string text)
 void Desk::decide(const std::string& name, Job& job, TimeNs now, std::vector<Wish>& out) {
   const bool fleet = !job.hand_planner.empty();
   if (fleet) job.rules.saw_candidate(1, 0);  // whatever else the rules hear of meanwhile
-  const planner::Decision decision = job.rules.decide(now);
+  planner::Decision decision = job.rules.decide(now);
   if (decision.why == Trigger::kNothing) return;
+  // What else was heard the fleet's planner answers, and has: while that lasts it would come first each time.
+  if (fleet && decision.why != Trigger::kLost) decision = {Trigger::kGain};
   if (decision.why == Trigger::kGain && !job.hand) return;
   job.triggered = now;
   std::string text;

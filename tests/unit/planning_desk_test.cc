@@ -229,6 +229,35 @@ TEST_F(PlanningDesk, APlanOfTheFleetIsTakenForTheseFactsAndStays) {
   EXPECT_EQ(wishes_, wishes + 1);
 }
 
+// What lasts would else be the reason each time that one may be, and no plan of the fleet would ever be taken.
+TEST_F(PlanningDesk, APlanOfTheFleetIsTakenWhileARateIsOff) {
+  desk_.set_cluster(two_racks(), now_);
+  desk_.set_planned_by_fleet(true);
+  new_epoch();
+  run(3 * kSecond);
+  for (const char* name : {"box rack1", "box rack2", "server ps1", "server ps2"})
+    ASSERT_TRUE(desk_.set_rate(name, 60.0, now_));
+  run(5 * kSecond);
+  const Plan other = members::even_plan(request());
+  ASSERT_NE(other, plan_);
+  desk_.give(facts_, other, 1, "b");
+  run(10 * kSecond);
+  EXPECT_EQ(plan_, other);
+}
+
+TEST_F(PlanningDesk, APlanOfTheFleetIsTakenWhileSlotsAreMissing) {
+  desk_.set_cluster(two_racks(), now_);
+  desk_.set_planned_by_fleet(true);
+  new_epoch();
+  run(3 * kSecond);
+  saw_misses(0.05);
+  const Plan other = members::even_plan(request());
+  ASSERT_NE(other, plan_);
+  desk_.give(facts_, other, 1, "b");
+  for (int second = 0; second < 10; ++second, run(kSecond)) saw_misses(0.05);
+  EXPECT_EQ(plan_, other);
+}
+
 TEST_F(PlanningDesk, ALaterPlanOfTheFleetMustBeWorthItsEpoch) {
   desk_.set_cluster(two_racks(), now_);
   desk_.set_planned_by_fleet(true);
