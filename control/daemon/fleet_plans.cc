@@ -68,19 +68,20 @@ void FleetPlans::look_at_planner(TimeNs now) {
     if (planner != who_.planner) who_.since = now;
     who_.planner = planner;
     who_.in_fleet = who_.in_fleet || !planner.empty();
-    who_.trouble = who_.in_fleet && planner.empty()
-                       ? "no box of the fleet plans"
-                       : "";
+    who_.trouble = who_.in_fleet && planner.empty() ? "no box of the fleet plans" : "";
   } else if (who_.in_fleet) {
     who_.trouble = "this box is not in its fleet (" + std::string(fleet::name_of(standing.kind)) +
                    (standing.text.empty() ? "" : ": " + standing.text) + ")";
   }
   who_.here = member_.planner_since(now) != 0;
-  if (who_.trouble.empty()) troubled_.reset();
-  else if (!troubled_) troubled_ = now;
+  if (who_.trouble.empty())
+    troubled_.reset();
+  else if (!troubled_)
+    troubled_ = now;
   who_.alone = troubled_ && now >= *troubled_ + kGoneForGood;
   if (!who_.trouble.empty())
-    who_.trouble += who_.alone ? "; homes plan their own jobs by now" : "; homes make plans at once, and keep to them";
+    who_.trouble +=
+        who_.alone ? "; homes plan their own jobs by now" : "; homes make plans at once, and keep to them";
 }
 
 void FleetPlans::tell_facts(TimeNs now) {

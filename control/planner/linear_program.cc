@@ -81,7 +81,7 @@ tl::unexpected<Error> no_optimum(int status) {
 
 constexpr std::size_t kFewRows = 400;
 constexpr std::size_t kRowsOfColumn = 3;  // as many are few, too
-constexpr double kBroken = 1e-9;  // of its upper
+constexpr double kBroken = 1e-9;          // of its upper
 constexpr std::size_t kAtATime = 64;
 
 // A program to which rows are added between solutions, each from the last one.
@@ -107,8 +107,8 @@ class RowByRow {
   }
   // Whether there is an optimum. is_whole: no other rows will come.
   bool solve(bool is_whole) {
-    clp_.addRows(static_cast<int>(lower_.size()), lower_.data(), upper_.data(), starts_.data(), columns_.data(),
-                 coefficients_.data());
+    clp_.addRows(static_cast<int>(lower_.size()), lower_.data(), upper_.data(), starts_.data(),
+                 columns_.data(), coefficients_.data());
     starts_.assign(1, 0);
     for (auto* list : {&lower_, &upper_, &coefficients_}) list->clear();
     columns_.clear();

@@ -114,9 +114,8 @@ bool is_usable(const Network& network, const Party& party, const Rates& capacity
 }
 
 bool reaches_servers(const Network& network, const Party& party, Index from) {
-  return std::all_of(party.servers.begin(), party.servers.end(), [&](const Party::Server& server) {
-    return network.ways.lead(from, server.at);
-  });
+  return std::all_of(party.servers.begin(), party.servers.end(),
+                     [&](const Party::Server& server) { return network.ways.lead(from, server.at); });
 }
 
 tl::unexpected<Error> nothing_left() {

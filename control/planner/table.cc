@@ -106,8 +106,7 @@ Rates unit_loads(LoadModel& model, const Topology& topology, const Party& party,
     }
     const double each = party.racks[r].workers * kOneGroup;
     for (std::size_t b = 0; b < boxes; ++b) {
-      if (at_box[b] > 0)
-        model.each_to_box(r, tables.boxes[b], times(each * static_cast<double>(at_box[b])));
+      if (at_box[b] > 0) model.each_to_box(r, tables.boxes[b], times(each * static_cast<double>(at_box[b])));
     }
     for (std::size_t s = 0; s < servers; ++s) {
       if (direct[s] > 0)

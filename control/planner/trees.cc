@@ -71,9 +71,8 @@ class Trees {
   [[nodiscard]] const Topology& topology() const { return network_.topology; }
   [[nodiscard]] bool all_reach_servers() const {
     return std::all_of(party_.racks.begin(), party_.racks.end(), [&](const Party::Rack& rack) {
-      return std::all_of(party_.servers.begin(), party_.servers.end(), [&](const Party::Server& server) {
-        return network_.ways.lead(rack.at, server.at);
-      });
+      return std::all_of(party_.servers.begin(), party_.servers.end(),
+                         [&](const Party::Server& server) { return network_.ways.lead(rack.at, server.at); });
     });
   }
   static tl::unexpected<Error> nothing_left() {

@@ -82,8 +82,9 @@ const std::vector<Way>& Ways::between(Index from, Index to) {
   std::optional<std::vector<Way>>& ways = there.ways[from];
   if (!ways) {
     ways.emplace();
-    each(there, from,
-         [&](const std::vector<Index>& links, double share) { ways->push_back({links, share}); });
+    each(there, from, [&](const std::vector<Index>& links, double share) {
+      ways->push_back({links, share});
+    });
   }
   return *ways;
 }

@@ -25,16 +25,6 @@ JobFacts facts_of(const members::PlanRequest& request) {
           .usable = request.usable};
 }
 
-members::PlanRequest request_of(const JobFacts& facts) {
-  return {.job = facts.job,
-          .world = static_cast<std::uint16_t>(facts.ranks.size()),
-          .servers = static_cast<std::uint8_t>(facts.servers.size()),
-          .addresses = facts.boxes,
-          .usable = facts.usable,
-          .rank_addresses = facts.ranks,
-          .server_addresses = facts.servers};
-}
-
 Cause cause_of(Trigger trigger) noexcept {
   switch (trigger) {
     case Trigger::kLost:
@@ -401,8 +391,7 @@ void Desk::saw_slots(const std::string& name, std::uint64_t taken, std::uint64_t
   if (at == jobs_.end() || !has_loads(at->second) || now < at->second.deaf_until) return;
   Job& job = at->second;
   const auto missed = static_cast<double>(denied);
-  const double share =
-      denied > 0 ? missed / (missed + static_cast<double>(taken) * meeting_here(job)) : 0;
+  const double share = denied > 0 ? missed / (missed + static_cast<double>(taken) * meeting_here(job)) : 0;
   job.rules.saw_misses(share);
   if (!(share > limits_.misses)) return;
   // What it has slots for is what found one.

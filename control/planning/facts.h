@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "members/plan_source.h"
 #include "tally/net.h"
 
 namespace tally::planning {
@@ -20,5 +21,16 @@ struct JobFacts {
 
   bool operator==(const JobFacts&) const = default;
 };
+
+// The same as membership asks for a plan; it points to the facts.
+[[nodiscard]] inline members::PlanRequest request_of(const JobFacts& facts) {
+  return {.job = facts.job,
+          .world = static_cast<std::uint16_t>(facts.ranks.size()),
+          .servers = static_cast<std::uint8_t>(facts.servers.size()),
+          .addresses = facts.boxes,
+          .usable = facts.usable,
+          .rank_addresses = facts.ranks,
+          .server_addresses = facts.servers};
+}
 
 }  // namespace tally::planning

@@ -65,14 +65,7 @@ struct PlanningBox {
     new_epoch(mine.back(), now);
   }
   void new_epoch(const planning::JobFacts& facts, TimeNs now) {
-    (void)desk.plan({.job = facts.job,
-                     .world = static_cast<std::uint16_t>(facts.ranks.size()),
-                     .servers = static_cast<std::uint8_t>(facts.servers.size()),
-                     .addresses = facts.boxes,
-                     .usable = facts.usable,
-                     .rank_addresses = facts.ranks,
-                     .server_addresses = facts.servers},
-                    now);
+    (void)desk.plan(planning::request_of(facts), now);
     desk.saw(facts.job, {.running = true, .epoch = Epoch{++epoch}}, now);
   }
   void turn(TimeNs now) {
@@ -305,7 +298,8 @@ TEST_F(DaemonFleetPlans, AHomeWhosePlannerIsGoneForGoodPlansForItself) {
   home.desk.done(planning::do_work(std::move(*work)));
   EXPECT_TRUE(home.job("vgg").baselines.has_value());
   home.store->faults.unreachable = false;
-  ASSERT_TRUE(run_until([&] { return !home.job("vgg").planner.empty(); })) << "which ends with the fleet's return";
+  ASSERT_TRUE(run_until([&] { return !home.job("vgg").planner.empty(); }))
+      << "which ends with the fleet's return";
   EXPECT_FALSE(home.desk.work(now + kSecond).has_value());
 }
 

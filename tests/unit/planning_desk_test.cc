@@ -22,15 +22,7 @@ class PlanningDesk : public testing::Test {
  protected:
   static constexpr TimeNs kTrip = 2 * kMillisecond;
 
-  members::PlanRequest request() const {
-    return {.job = facts_.job,
-            .world = static_cast<std::uint16_t>(facts_.ranks.size()),
-            .servers = static_cast<std::uint8_t>(facts_.servers.size()),
-            .addresses = facts_.boxes,
-            .usable = facts_.usable,
-            .rank_addresses = facts_.ranks,
-            .server_addresses = facts_.servers};
-  }
+  members::PlanRequest request() const { return request_of(facts_); }
   void look() {
     desk_.saw("vgg", {.running = running_, .epoch = Epoch{epoch_}, .left_out = 3 & ~facts_.usable}, now_);
   }

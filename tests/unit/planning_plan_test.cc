@@ -10,7 +10,6 @@
 #include <gtest/gtest.h>
 
 #include "cluster/cluster_file.h"
-#include "members/plan_source.h"
 #include "planning/locate.h"
 #include "planning_support.h"
 
@@ -19,16 +18,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-members::PlanRequest request_of(const JobFacts& facts) {
-  return {.job = facts.job,
-          .world = static_cast<std::uint16_t>(facts.ranks.size()),
-          .servers = static_cast<std::uint8_t>(facts.servers.size()),
-          .addresses = facts.boxes,
-          .usable = facts.usable,
-          .rank_addresses = facts.ranks,
-          .server_addresses = facts.servers};
-}
 
 std::string why_not(const JobFacts& facts) {
   const auto cluster = two_racks();
