@@ -5,10 +5,12 @@
 #include <cmath>
 
 #include "jobs/layout.h"
-#include "scenario_draws.h"
 #include "tally/net.h"
 
 namespace tally::sim {
+
+double often_none(Rng& rng, double most) { return rng.chance(0.5) ? 0 : most * rng.unit() * rng.unit(); }
+
 namespace {
 
 members::NativeConfig random_job(Rng& rng, std::size_t index) {

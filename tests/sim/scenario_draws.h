@@ -2,18 +2,15 @@
 // What the seeds of several boxes and of racks draw alike. The order of draws is part of what a seed means.
 
 #include <array>
-#include <string>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "jobs.h"
 #include "scenario.h"
 
 namespace tally::sim {
-
-// Present in half of the seeds; then anywhere up to `most`, small rates as likely as large ones.
-inline double often_none(Rng& rng, double most) {
-  return rng.chance(0.5) ? 0 : most * rng.unit() * rng.unit();
-}
 
 // A job's, in which numbers wrap soon, or begin anywhere.
 inline Chunk draw_first_chunk(Rng& rng) {
