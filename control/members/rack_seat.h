@@ -131,9 +131,7 @@ class RackSeat {
   // Only with an epoch.
   [[nodiscard]] const ParentTerm& term() const noexcept { return *term_; }
   [[nodiscard]] ParentState state() const noexcept;
-  [[nodiscard]] std::uint64_t missing_racks() const noexcept {
-    return asks() ? missing_ : 0;
-  }
+  [[nodiscard]] std::uint64_t missing_racks() const noexcept { return asks() ? missing_ : 0; }
   // The newest refusal that only who knows the token could prove, and which was not; printable.
   [[nodiscard]] const std::string& told() const noexcept { return told_; }
 

@@ -18,10 +18,11 @@ struct SeatSetting {
   int rack_restarts = 0;    // a rack's box does; its workers come back to it
   int calls = 0;            // the parent calls all back: for another window, or as its data plane was lost
   // The rules.
-  bool says_its_epoch = true;     // who doubts says the epoch that it has, also when no worker knows it yet ...
-  bool begins_at_first = true;    // ... with numbers that fit its generation: else nobody reads what it says
+  bool says_its_epoch = true;   // who doubts says the epoch that it has, also when no worker knows it yet ...
+  bool begins_at_first = true;  // ... with numbers that fit its generation: else nobody reads what it says
   bool brings_what_it_was_told = true;  // ... and brings that generation also when it is called back
-  bool told_after_echo = true;    // workers hear of an epoch when the parent has shown that it knows the rack in it
+  bool told_after_echo =
+      true;  // workers hear of an epoch when the parent has shown that it knows the rack in it
   bool takes_offers_back = true;  // what another epoch overtook is not told any more
 };
 
@@ -61,7 +62,7 @@ class SeatModel {
   };
   struct State {
     std::array<Rack, kRacks> racks{};
-    Term term{};  // the parent's; without epoch it forms
+    Term term{};                               // the parent's; without epoch it forms
     std::uint8_t epochs = 0, generations = 0;  // drawn so far
     std::uint8_t parent_restarts = 0, rack_restarts = 0, calls = 0;
     std::uint8_t over = 0;  // a rack lost a generation that was new: all begin anew
@@ -126,8 +127,7 @@ class SeatModel {
       });
       step({"JOIN, which is late", r, -1, false}, [&](State& x) { say(x.racks[r]); });
     }
-    if (rack.late.under_way != 0)
-      step({"a JOIN comes late", r, -1, false}, [&](State& x) { hear(x, r); });
+    if (rack.late.under_way != 0) step({"a JOIN comes late", r, -1, false}, [&](State& x) { hear(x, r); });
     if (asks && rack.answer.epoch != 0)
       step({"JOINED comes late", r, -1, false}, [&](State& x) { take_answer(x, r); });
     if (rack.at == kMember || rack.at == kRecalled) {
@@ -260,11 +260,13 @@ class SeatModel {
     s.racks[r].reported = said.brings;
     if (!std::ranges::all_of(s.racks, [](const Rack& rack) { return rack.joined != 0; })) return;
     const std::uint8_t common = s.racks[0].reported;
-    const bool goes_on =
-        common != 0 && std::ranges::all_of(s.racks, [=](const Rack& rack) { return rack.reported == common; });
+    const bool goes_on = common != 0 && std::ranges::all_of(s.racks, [=](const Rack& rack) {
+                           return rack.reported == common;
+                         });
     const std::uint8_t known = s.racks[0].term.generation;
-    const bool all_know =
-        known != 0 && std::ranges::all_of(s.racks, [=](const Rack& rack) { return rack.term.generation == known; });
+    const bool all_know = known != 0 && std::ranges::all_of(s.racks, [=](const Rack& rack) {
+                            return rack.term.generation == known;
+                          });
     if (!goes_on && all_know) s.wrong = 3;
     ++s.epochs;
     TALLY_CHECK(s.epochs < kEpochs, "the model's state has room for it");

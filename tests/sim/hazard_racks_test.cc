@@ -192,9 +192,10 @@ TEST(HazardRacks, a_rack_that_never_lost_state_is_never_taken_for_one_that_did) 
     HazardRack rack(in_racks());
     const std::size_t link = rack.link_to_parent(1);
     Rule& lost = rack.lose({.worker = link, .up = false, .type = PacketType::kHeartbeat});
-    const Rule& asked = rack.record({.worker = link, .up = true, .type = PacketType::kJoin, .also = [](const Header& h) {
-                                       return h.epoch_id() != Epoch{};
-                                     }});
+    const Rule& asked =
+        rack.record({.worker = link, .up = true, .type = PacketType::kJoin, .also = [](const Header& h) {
+                       return h.epoch_id() != Epoch{};
+                     }});
     for (const std::uint16_t r : rack.ranks()) rack.worker(r).start();
     ASSERT_TRUE(rack.until([&] { return asked.hits() >= 2; }));
     EXPECT_TRUE(rack.worker(0).engine_running());

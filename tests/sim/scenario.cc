@@ -9,6 +9,9 @@
 #include "tally/net.h"
 
 namespace tally::sim {
+
+double often_none(Rng& rng, double most) { return rng.chance(0.5) ? 0 : most * rng.unit() * rng.unit(); }
+
 namespace {
 
 members::NativeConfig random_job(Rng& rng, std::size_t index) {

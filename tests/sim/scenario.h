@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "network.h"
+#include "rng.h"
 #include "server_node.h"
 #include "switch_node.h"
 #include "worker_node.h"
@@ -71,6 +72,9 @@ struct Scenario {
   std::uint32_t largest = 2000;  // elements of an operation
   bool tables = false;           // operations are of rows, of which each rank has some
 };
+
+// Present in half of the seeds; then anywhere up to `most`, small rates as likely as large ones.
+[[nodiscard]] double often_none(Rng& rng, double most);
 
 [[nodiscard]] Scenario scenario_of(std::uint64_t seed);
 // Of jobs that 2 to 8 boxes sum together.

@@ -93,7 +93,8 @@ void add_members(Scenario& s, Rng& rng, const BoxesShape& shape) {
     const bool leaves = rng.chance(0.2);
     for (std::uint16_t r = 0; r < job.workers; ++r) {
       std::vector<jobs::Box> asked = boxes;  // the home, or it finds it
-      std::rotate(asked.begin(), asked.begin() + static_cast<std::ptrdiff_t>(rng.below(boxes.size())), asked.end());
+      std::rotate(asked.begin(), asked.begin() + static_cast<std::ptrdiff_t>(rng.below(boxes.size())),
+                  asked.end());
       WorkerOptions w = draw_worker(s, rng, job, Rank{r}, std::move(asked));
       w.binding = test_binding(static_cast<std::uint16_t>(j + 1), r);
       w.binding.port = PortIndex{static_cast<std::uint16_t>(w.index)};

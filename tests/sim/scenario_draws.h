@@ -2,7 +2,9 @@
 // What the seeds of several boxes and of racks draw alike. The order of draws is part of what a seed means.
 
 #include <array>
-#include <string>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "jobs.h"

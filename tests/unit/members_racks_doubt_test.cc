@@ -29,9 +29,7 @@ struct MembersRacksInDoubt : testing::Test, Racks {
   }
   // The parent knows that rack 1 is in the epoch, and rack 1 does not know that it does.
   void form_without_echoes() {
-    down = [](std::size_t rack, const Bytes& d) {
-      return rack != 1 || type_of(d) != PacketType::kHeartbeat;
-    };
+    down = [](std::size_t rack, const Bytes& d) { return rack != 1 || type_of(d) != PacketType::kHeartbeat; };
     EXPECT_FALSE(form());
     EXPECT_EQ(running(), 2U);
   }
@@ -85,7 +83,8 @@ TEST_F(MembersRacksInDoubt, HalfALeaseOfSilenceIsAskedAboutAndTheWorkersGoOn) {
   expect_one_epoch();
 }
 
-class MembersRacksInDoubtFrom : public MembersRacksInDoubt, public testing::WithParamInterface<std::uint32_t> {};
+class MembersRacksInDoubtFrom : public MembersRacksInDoubt,
+                                public testing::WithParamInterface<std::uint32_t> {};
 
 TEST_P(MembersRacksInDoubtFrom, ARackWhoseWorkersWereNotToldYetHasLostNothing) {
   auto from = config({});
