@@ -21,7 +21,7 @@ local f = {
   collision = ProtoField.bool("tally.flags.collision", "COLLISION (its slot was taken; RESULT: a server made it)", 8, nil, 0x08),
   zero = ProtoField.bool("tally.flags.zero", "ZERO (all values are 0, and left out)", 8, nil, 0x10),
   incomplete = ProtoField.bool("tally.flags.incomplete", "INCOMPLETE (lacks ranks)", 8, nil, 0x20),
-  planned = ProtoField.bool("tally.flags.planned", "PLANNED (JOINED: a job over several boxes)", 8, nil, 0x40),
+  planned = ProtoField.bool("tally.flags.planned", "PLANNED (JOINED: a job over several boxes), or SPARSE (rows of zeros are left out)", 8, nil, 0x40),
   racks = ProtoField.bool("tally.flags.racks", "RACKS (JOINED: a job of racks)", 8, nil, 0x80),
   priority = ProtoField.uint8("tally.priority", "Priority"),
   class = ProtoField.uint8("tally.class", "Class", base.DEC, nil, 0xC0),
@@ -51,11 +51,11 @@ header.fields = f
 local flag_fields = { f.retransmit, f.direct, f.overflow, f.collision, f.zero, f.incomplete, f.planned, f.racks }
 
 -- The field called slot carries something else in some types.
-local other_slots = { CONTRIBUTE = "sequence", ANSWER = "asker", REJECT = "reason", NACK = "sequence" }
+local other_slots = { CONTRIBUTE = "sequence", ZERORUN = "sequence", ANSWER = "asker", REJECT = "reason", NACK = "sequence" }
 
 local function what_slot_is(tvb)
   local kind = tvb:len() > 1 and names.type[tvb(1, 1):uint()]
-  if kind == "RESULT" and tvb:len() > 7 and tvb(6, 2):uint() == names.box_rank then return "before" end
+  if (kind == "RESULT" or kind == "ZERORUN") and tvb:len() > 7 and tvb(6, 2):uint() == names.box_rank then return "before" end
   return other_slots[kind] or "slot"
 end
 
@@ -71,10 +71,13 @@ end
 local function explain_flags(item, range, p)
   for _, field in ipairs(flag_fields) do item:add(field, range) end
   local said, left = {}, p.flags
-  local known = names.known_flags + (p.kind == names.of.JOINED and names.planned_flag + names.racks_flag or 0)
+  local known = names.known_flags + (p.kind == names.of.JOINED and names.planned_flag + names.racks_flag
+    or names.carries_values(p.kind) and names.sparse_flag or 0)
   for bit_number = 0, 7 do
     local flag = 2 ^ bit_number
-    if left % 2 == 1 and bit.band(known, flag) ~= 0 then said[#said + 1] = names.flag[flag] end
+    if left % 2 == 1 and bit.band(known, flag) ~= 0 then
+      said[#said + 1] = flag == names.sparse_flag and names.is_sparse(p) and "SPARSE" or names.flag[flag]
+    end
     left = math.floor(left / 2)
   end
   p.flag_text = table.concat(said, ", ")
@@ -92,6 +95,8 @@ local function explain(items, tvb, p)
   if p.exponent == names.not_a_number then items.exponent:append_text(" (not a number)") end
   if p.kind == names.of.HEARTBEAT and p.rank ~= names.box_rank then
     items.contributors:append_text(" (instance of the process)")
+  elseif p.kind == names.of.ZERORUN then
+    items.contributors:append_text(" (bit i: the chunk i x shards behind this one)")
   else
     items.contributors:append_text(" (" .. ranks.text(p.contributors) .. ")")
     items.contributors:add(f.count, tvb(24, 8), #p.contributors):set_generated()
@@ -106,7 +111,8 @@ local function explain(items, tvb, p)
   local per_word = 4 / names.value_bytes(p.dtype)
   if p.elements % (per_word * names.element_granule) ~= 0 or p.elements > per_word * names.max_elements then
     remarks.add(items.elements, "elements")
-  elseif p.elements > 0 and names.is_data(p.kind) and not names.carries_values(p.kind) then
+  elseif p.elements > 0 and names.is_data(p.kind) and not names.carries_values(p.kind) and
+      p.kind ~= names.of.ZERORUN then
     remarks.add(items.elements, "elements", "This type carries no values")
   end
 end

@@ -23,6 +23,7 @@ local names = {
   last_rack_rank = 0xFE3F,
   known_flags = 1 + 2 + 4 + 8 + 16 + 32,
   planned_flag = 64,  -- known in JOINED alone, as the next
+  sparse_flag = 64,   -- of packets with values
   racks_flag = 128,
   plan_page_bytes = 1280,
 }
@@ -30,7 +31,7 @@ local names = {
 names.type = {
   [1] = "CONTRIBUTE", [2] = "RESULT", [3] = "PARTIAL", [4] = "FLUSH", [5] = "RESEND", [6] = "QUERY", [7] = "ANSWER",
   [8] = "REJECT", [9] = "JOIN", [10] = "JOINED", [11] = "LEAVE", [12] = "HEARTBEAT", [13] = "ABORT", [14] = "PROBE",
-  [15] = "NACK", [16] = "CHALLENGE", [17] = "PLAN", [18] = "LOST", [19] = "ENLIST", [20] = "ZERO_RUN",
+  [15] = "NACK", [16] = "CHALLENGE", [17] = "PLAN", [18] = "LOST", [19] = "ENLIST", [20] = "ZERORUN",
 }
 names.flag = { [1] = "RETRANSMIT", [2] = "DIRECT", [4] = "OVERFLOW", [8] = "COLLISION", [16] = "ZERO",
   [32] = "INCOMPLETE", [64] = "PLANNED", [128] = "RACKS" }
@@ -45,7 +46,7 @@ names.of = {}
 for number, name in pairs(names.type) do names.of[name] = number end
 
 function names.is_data(kind)
-  return kind >= names.of.CONTRIBUTE and kind <= names.of.REJECT or kind == names.of.NACK
+  return kind >= names.of.CONTRIBUTE and kind <= names.of.REJECT or kind == names.of.NACK or kind == names.of.ZERORUN
 end
 function names.is_control(kind)
   return kind >= names.of.JOIN and kind <= names.of.PROBE or kind >= names.of.CHALLENGE and kind <= names.of.ENLIST
@@ -53,14 +54,17 @@ end
 
 -- Bytes of one value, and of a packet's as its header has them.
 function names.value_bytes(dtype) return names.dtype[dtype] == "INT16" and 2 or 4 end
+-- Of packets whose rows of zeros are left out as many as there are: rows, and a bitmap behind them.
 function names.values_bytes(p)
-  if bit.band(p.flags, 16) ~= 0 then return 0 end
+  if names.is_sparse(p) then return p.payload_bytes end
+  if bit.band(p.flags, 16) ~= 0 or p.kind == names.of.ZERORUN then return 0 end
   return names.value_bytes(p.dtype) * p.elements
 end
 
 -- Values follow the header, and their sums are in sum1 and sum2.
 local carries_values = { CONTRIBUTE = true, RESULT = true, PARTIAL = true, ANSWER = true }
 function names.carries_values(kind) return carries_values[names.type[kind]] or false end
+function names.is_sparse(p) return names.carries_values(p.kind) and bit.band(p.flags, names.sparse_flag) ~= 0 end
 
 function names.rank(rank)
   if rank == names.box_rank then return "box" end
