@@ -50,7 +50,7 @@ FleetPlans::FleetPlans(fleet::Member& member, PlanFace face, LogSink log)
 void FleetPlans::turn(TimeNs now) {
   look_at_planner(now);
   if (face_.desk == nullptr) return;
-  face_.desk->set_planned_by_fleet(who_.in_fleet);
+  face_.desk->set_planned_by_fleet(who_.in_fleet && !who_.alone);
   // What was read before the store was gone is nothing new.
   if (member_.knows_fleet() && member_.standing().kind == fleet::Standing::Kind::kMember) {
     tell_facts(now);
@@ -69,14 +69,18 @@ void FleetPlans::look_at_planner(TimeNs now) {
     who_.planner = planner;
     who_.in_fleet = who_.in_fleet || !planner.empty();
     who_.trouble = who_.in_fleet && planner.empty()
-                       ? "no box of the fleet plans; homes make plans at once, and keep to them"
+                       ? "no box of the fleet plans"
                        : "";
   } else if (who_.in_fleet) {
     who_.trouble = "this box is not in its fleet (" + std::string(fleet::name_of(standing.kind)) +
-                   (standing.text.empty() ? "" : ": " + standing.text) +
-                   "); homes make plans at once, and keep to them";
+                   (standing.text.empty() ? "" : ": " + standing.text) + ")";
   }
   who_.here = member_.planner_since(now) != 0;
+  if (who_.trouble.empty()) troubled_.reset();
+  else if (!troubled_) troubled_ = now;
+  who_.alone = troubled_ && now >= *troubled_ + kGoneForGood;
+  if (!who_.trouble.empty())
+    who_.trouble += who_.alone ? "; homes plan their own jobs by now" : "; homes make plans at once, and keep to them";
 }
 
 void FleetPlans::tell_facts(TimeNs now) {

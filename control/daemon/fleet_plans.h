@@ -1,7 +1,8 @@
 #pragma once
 // Plans of this box's jobs, as the fleet has them. A home says where the members of its jobs are; the planner, if it is
 // this box, plans for all of them beside one another; and a home takes what was planned for its jobs as they are.
-// Without the store, or without a planner, nothing new is planned: jobs go on, and plans at once are their home's.
+// Without the store, or without a planner, nothing new is planned: jobs go on, and plans at once are their home's. After
+// some minutes a home that has the file of the cluster plans for its own jobs, as one without a fleet.
 // Owner: the control thread.
 
 #include <cstdint>
@@ -29,7 +30,8 @@ struct WhoPlans {
   std::string planner{};  // a box; empty: nobody at the moment
   TimeNs since = 0;       // as this box saw it
   bool here = false;      // it is this one
-  std::string trouble{};  // why nothing is planned anew; empty: it is
+  std::string trouble{};  // why the fleet plans nothing anew; empty: it does
+  bool alone = false;     // that has lasted: homes plan for themselves
 };
 
 class FleetPlans {
@@ -47,6 +49,8 @@ class FleetPlans {
   // An order for a plan is certain after that, or given up.
   static constexpr TimeNs kOnItsWay = 15 * kSecond;
   static constexpr TimeNs kNoPlan = 60 * kSecond;
+  // A planner that nobody has seen for so long does not come soon. Long enough that etcd may be moved to another place.
+  static constexpr TimeNs kGoneForGood = 300 * kSecond;
 
   // Facts for which there is nothing to do until then.
   struct Held {
@@ -71,6 +75,7 @@ class FleetPlans {
   PlanFace face_;
   LogSink log_;
   WhoPlans who_{};
+  std::optional<TimeNs> troubled_{};  // since
   bool reckoning_ = false;
   TimeNs next_round_ = 0;
   std::map<std::string, std::uint64_t> asked_for_{};  // facts that the round under way is for

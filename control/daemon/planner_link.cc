@@ -116,8 +116,6 @@ void PlannerLink::look_at_jobs(TimeNs now) {
   for (const std::string& name : left) desk_.gone(name);
 }
 
-// Entries that were taken stand for as many contributions as there are workers: where racks have boxes of their own, for
-// fewer, and then the share is too small by as much.
 void PlannerLink::look_at_misses(TimeNs now) {
   for (const auto& [id, status] : members_.watch().jobs()) {
     if (!status.boxes || !desk_.jobs().contains(status.name)) continue;
@@ -130,9 +128,7 @@ void PlannerLink::look_at_misses(TimeNs now) {
     const auto [at, first] = taken_.try_emplace(status.name, all);
     const Taken before = std::exchange(at->second, all);
     if (first || all.denied < before.denied || all.claims < before.claims) continue;  // of another life
-    const auto denied = static_cast<double>(all.denied - before.denied);
-    const double found = static_cast<double>(all.claims - before.claims) * status.world;
-    desk_.saw_misses(status.name, denied > 0 ? denied / (denied + found) : 0, now);
+    desk_.saw_slots(status.name, all.claims - before.claims, all.denied - before.denied, now);
   }
   std::erase_if(taken_, [&](const auto& one) { return !desk_.jobs().contains(one.first); });
 }

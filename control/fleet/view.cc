@@ -39,6 +39,7 @@ void View::apply(const std::vector<Change>& changes, Revision revision) {
 void View::set(const Pair& pair) {
   held_[pair.key] = pair.modified;
   bad_.erase(pair.key);
+  waiting_.erase(pair.key);
   const auto key = keys_.parse(pair.key);
   const std::string why = key ? place(*key, pair) : "it is no key of a fleet";
   if (why.empty()) return;
@@ -46,12 +47,19 @@ void View::set(const Pair& pair) {
   ++bad_total_;
   if (bad_.size() < kMostNamed) note("the record " + text::cleaned(pair.key) + " is ignored: " + why, true);
   bad_.emplace(pair.key, why);
+  let_in();
 }
 
 void View::erase(const std::string& key) {
   if (held_.erase(key) == 0) return;
   bad_.erase(key);
+  waiting_.erase(key);
   if (const auto parsed = keys_.parse(key)) clear(*parsed, true);
+  let_in();
+}
+
+void View::let_in() {
+  while (boxes_.size() < kMostBoxes && !waiting_.empty()) set(Pair(waiting_.begin()->second));
 }
 
 std::string View::place(const Key& key, const Pair& pair) {
@@ -67,8 +75,10 @@ std::string View::place(const Key& key, const Pair& pair) {
     // Not on behalf of whoever has this place: one that outlives its box would be counted on for ever.
     if (pair.lease == 0) return "it is under no lease";
     if (!boxes_.contains(box->id)) {
-      if (boxes_.size() >= kMostBoxes)
+      if (boxes_.size() >= kMostBoxes) {
+        waiting_[pair.key] = pair;
         return "the fleet has " + std::to_string(kMostBoxes) + " boxes already";
+      }
       note("box " + box->id + " is there");
     }
     boxes_[box->id] = {std::move(*record), pair.created, pair.lease};

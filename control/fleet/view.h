@@ -89,6 +89,8 @@ class View {
   // Empty: it is a record.
   [[nodiscard]] std::string place(const Key& key, const Pair& pair);
   void clear(const Key& key, bool gone);
+  // Boxes for which there was no room.
+  void let_in();
   void forget_empty(const std::string& job);
   void note(std::string text, bool bad = false) { notes_.push_back({bad, std::move(text)}); }
 
@@ -99,6 +101,7 @@ class View {
   std::map<std::string, SeenJob> jobs_{};
   std::optional<SeenSeat> planner_{};
   std::map<std::string, std::string> bad_{};
+  std::map<std::string, Pair> waiting_{};  // of bad ones, boxes that are too many
   std::uint64_t bad_total_ = 0;
   std::vector<Note> notes_{};
 };

@@ -187,8 +187,7 @@ TimeNs NativeLife::deadline() const noexcept {
     next = std::min(next, after(returning_since_, patience()));
   }
   if (!seat_) return next;
-  const bool matters = alive() || returning_since_ != kNever;
-  return std::min({next, seat_->due(), matters ? seat_->silent_at() : kNever});
+  return std::min({next, seat_->due(), needs_parent() ? seat_->silent_at() : kNever});
 }
 
 // The row goes; every member that has not left is called back.

@@ -162,6 +162,7 @@ class NativeLife final : public ResidentJob {
   void begin_reforming(TimeNs now);
 
   // racked.cc
+  [[nodiscard]] bool needs_parent() const noexcept;
   [[nodiscard]] bool parent_answered() const noexcept;
   [[nodiscard]] RackClaim claim() const;
   [[nodiscard]] Chunk newest_next() const noexcept;

@@ -72,7 +72,7 @@ std::optional<MembershipDrop> RackSeat::receive(const Datagram& datagram, const 
   const Header& h = datagram.header;
   if (h.type == PacketType::kJoined) return on_joined(datagram, source, now, news);
   if (h.type == PacketType::kChallenge) {
-    if (state_ != State::kAsking || knock_.on_challenge(datagram, now)) return MembershipDrop::kOldAttempt;
+    if (!asks() || knock_.on_challenge(datagram, now)) return MembershipDrop::kOldAttempt;
     place_ = source;  // anybody may say it; who says no more than that is forgotten after kUnanswered
     return std::nullopt;
   }
@@ -113,10 +113,9 @@ std::optional<MembershipDrop> RackSeat::on_reject(const Datagram& datagram, Time
                                                  : counters_.check_unknown(speaker_.job_key(), datagram);
   if (wrong) return unproven(*wrong);
   heard_ = now;
-  if (state_ == State::kAsking && !used_) return std::nullopt;  // the answer to its JOIN is another epoch
+  if (state_ == State::kAsking) return std::nullopt;  // the answer to its JOIN is another epoch
   news.kind = ParentNews::Kind::kCalled;
-  used_ = true;  // whoever was to be told of it
-  recall();
+  if (has_epoch()) state_ = State::kRecalled;
   return std::nullopt;
 }
 
@@ -124,7 +123,7 @@ std::optional<MembershipDrop> RackSeat::on_joined(const Datagram& datagram, cons
                                                   TimeNs now, ParentNews& news) {
   engine::Joined joined;
   if (engine::read_joined(datagram.payload, joined)) return MembershipDrop::kLength;
-  if (state_ != State::kAsking) return MembershipDrop::kOldAttempt;
+  if (!asks()) return MembershipDrop::kOldAttempt;
   const bool proven = auth::verify(speaker_.job_key(), datagram.header, datagram.payload);
   const bool refused = joined.fixed.status == JoinStatus::kRefused;
   if (!proven && !refused) return MembershipDrop::kTag;
@@ -136,8 +135,9 @@ std::optional<MembershipDrop> RackSeat::on_joined(const Datagram& datagram, cons
   if (refused) {
     // Anybody can say it: it is believed where nothing is to be lost.
     told_ = text::cleaned(joined.text);
-    if (!proven && (used_ || claim_.last != GenerationRecord{})) return std::nullopt;
-    news.kind = ParentNews::Kind::kRefused;
+    if (!proven && !is_zero(brings_)) return std::nullopt;
+    // Of what no worker knows: they go on waiting.
+    news.kind = brings_ != claim_.last ? ParentNews::Kind::kCalled : ParentNews::Kind::kRefused;
     news.text = told_;
     term_.reset();
     knock_.stop();
@@ -218,14 +218,25 @@ std::optional<MembershipDrop> RackSeat::on_running(const Datagram& datagram, con
   return std::nullopt;
 }
 
+void RackSeat::use() noexcept {
+  if (!has_epoch()) return;
+  used_ = true;
+  if (claim_.last == term_->record) return;
+  claim_.last = brings_ = term_->record;
+  claim_.elements = term_->record.elements.host();
+  claim_.lowest = Chunk{term_->record.first_chunk.host()};
+}
+
 void RackSeat::ask(const RackClaim& claim, TimeNs now) {
-  const bool goes_on = state_ == State::kAsking && !used_ && claim_.same(claim);
+  const bool same = claim_.same(claim);
+  const bool goes_on = asks() && !used_ && same;
   if (claim.instance != claim_.instance) {
     depart(PacketType::kAbort, "another process came in the place of one of its workers");
     forsaken_ = {};
   }
   claim_ = claim;
   if (goes_on) return;
+  brings_ = same && term_ && !used_ ? term_->record : claim.last;
   used_ = false;
   confirmed_ = false;
   heard_ = now;
@@ -259,7 +270,7 @@ TimeNs RackSeat::silent_at() const noexcept {
 
 TimeNs RackSeat::due() const noexcept {
   TimeNs due = farewell_ ? farewell_->repeat.due() : kNever;
-  if (state_ == State::kAsking) due = std::min(due, knock_.due());
+  if (asks()) due = std::min(due, knock_.due());
   if (state_ == State::kMember || state_ == State::kRecalled)
     due = std::min({due, heartbeat_due_, doubtful_at()});
   return due;
@@ -272,12 +283,13 @@ std::optional<ToParent> RackSeat::say(Chunk next, TimeNs now) {
     if (farewell_->repeat.tries() >= kFarewells) farewell_.reset();
     return said;
   }
-  if (doubtful_at() <= now) {  // its workers go on meanwhile
+  if (doubtful_at() <= now) {
     claim_.next = next;
-    state_ = State::kAsking;
+    brings_ = term_->record;
+    state_ = State::kDoubting;
     knock_.start(now);
   }
-  if (state_ == State::kAsking && knock_.due() <= now) return join(now);
+  if (asks() && knock_.due() <= now) return join(now);
   const bool beats = state_ == State::kMember || state_ == State::kRecalled;
   if (!beats || heartbeat_due_ > now) return std::nullopt;
   heartbeat_due_ = now + term_->heartbeat_period();
@@ -297,11 +309,12 @@ ToParent RackSeat::join(TimeNs now) {
   join.instance = Be{claim_.instance};
   join.nonce = Be{words.nonce};
   join.attempt = Be{attempt_};
-  // While its workers are in an epoch they would bring that one's generation.
-  join.last = used_ ? term_->record : claim_.last;
-  if (join.last != GenerationRecord{}) {
-    join.lowest = claim_.last != GenerationRecord{} ? Be{raw(claim_.lowest)} : join.last.first_chunk;
-    join.next = Be{raw(claim_.next)};
+  join.last = brings_;
+  if (!is_zero(brings_)) {
+    // Who knows nothing of it begins at its first chunk.
+    const Chunk lowest = claim_.last == brings_ ? claim_.lowest : Chunk{brings_.first_chunk.host()};
+    join.lowest = Be{raw(lowest)};
+    join.next = Be{raw(serial_difference(claim_.next, lowest) > 0 ? claim_.next : lowest)};
   }
   join.world = Be{static_cast<std::uint16_t>(racks_.workers.size())};
   join.elements = Be{claim_.elements};
@@ -313,7 +326,7 @@ ToParent RackSeat::join(TimeNs now) {
   std::ranges::copy(std::as_bytes(std::span(name_)), std::back_inserter(body));
   Header header;
   header.type = PacketType::kJoin;
-  if (used_) header.epoch = Be{raw(term_->epoch)};  // what its workers are in, and its entries are of
+  if (state_ == State::kDoubting) header.epoch = Be{raw(term_->epoch)};  // which it has not lost
   return addressed(header, std::move(body), speaker_.job_key());
 }
 
@@ -343,6 +356,8 @@ ParentState RackSeat::state() const noexcept {
     case State::kIdle:
       return ParentState::kNotAsked;
     case State::kAsking:
+      return ParentState::kJoining;
+    case State::kDoubting:
       return used_ ? ParentState::kDoubted : ParentState::kJoining;
     case State::kMember:
       return confirmed_ ? ParentState::kRunning : ParentState::kJoining;

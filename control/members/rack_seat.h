@@ -105,12 +105,12 @@ class RackSeat {
     return state_ == State::kMember && !used_ && claim_.same(claim);
   }
   [[nodiscard]] bool confirmed() const noexcept { return confirmed_; }
-  // Its workers are told the epoch.
-  void use() noexcept { used_ = true; }
-  // They are called back: the next claim needs an answer of its own. HEARTBEATs go on until then.
+  // Its workers are told the epoch: that is what they bring from now on.
+  void use() noexcept;
+  // They are called back: the next claim needs an answer of its own. HEARTBEATs go on until then. Not from an epoch that
+  // they were not told yet: what they come back with is what it answers.
   void recall() noexcept {
-    if (state_ == State::kMember) state_ = State::kRecalled;
-    if (state_ == State::kAsking && used_) state_ = State::kRecalled;
+    if (used_ && has_epoch()) state_ = State::kRecalled;
   }
   // Out of the job, by LEAVE or by ABORT with that text. Without an epoch there is nobody to tell.
   void depart(PacketType how, std::string_view text);
@@ -121,6 +121,10 @@ class RackSeat {
 
   // In a job, or about to be.
   [[nodiscard]] bool waits_for_parent() const noexcept { return state_ != State::kIdle; }
+  // And in an epoch, which its workers may not know yet.
+  [[nodiscard]] bool has_epoch() const noexcept {
+    return state_ == State::kMember || state_ == State::kDoubting;
+  }
   // When the parent counts as gone, if it waits for it; else kNever.
   [[nodiscard]] TimeNs silent_at() const noexcept;
   [[nodiscard]] TimeNs heard_at() const noexcept { return heard_; }
@@ -128,7 +132,7 @@ class RackSeat {
   [[nodiscard]] const ParentTerm& term() const noexcept { return *term_; }
   [[nodiscard]] ParentState state() const noexcept;
   [[nodiscard]] std::uint64_t missing_racks() const noexcept {
-    return state_ == State::kAsking ? missing_ : 0;
+    return asks() ? missing_ : 0;
   }
   // The newest refusal that only who knows the token could prove, and which was not; printable.
   [[nodiscard]] const std::string& told() const noexcept { return told_; }
@@ -144,9 +148,11 @@ class RackSeat {
     kIdle,
     kAsking,    // JOIN
     kMember,    // HEARTBEAT
-    kRecalled,  // the same, while its workers come back
+    kDoubting,  // JOIN out of the epoch that it has, which goes on
+    kRecalled,  // HEARTBEAT, while its workers come back
   };
 
+  [[nodiscard]] bool asks() const noexcept { return state_ == State::kAsking || state_ == State::kDoubting; }
   [[nodiscard]] std::optional<MembershipDrop> on_joined(const engine::Datagram& datagram,
                                                         const jobs::Binding& source, TimeNs now,
                                                         ParentNews& news);
@@ -173,6 +179,7 @@ class RackSeat {
   engine::Knock knock_;
   State state_ = State::kIdle;
   RackClaim claim_{};
+  GenerationRecord brings_{};  // what JOIN says: the claim's, or what was told and no worker knows yet
   std::optional<ParentTerm> term_{};
   bool confirmed_ = false;
   bool used_ = false;

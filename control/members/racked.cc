@@ -17,6 +17,12 @@
 
 namespace tally::members {
 
+// Its silence has consequences. Workers that only begin wait for it; but an epoch of which they were not told yet does not
+// last longer than others.
+bool NativeLife::needs_parent() const noexcept {
+  return alive() || returning_since_ != kNever || seat_->has_epoch();
+}
+
 bool NativeLife::parent_answered() const noexcept {
   return !config_.has_parent() || (seat_ && seat_->confirmed() && seat_->answers(claim()));
 }
@@ -107,6 +113,7 @@ void NativeLife::from_parent(const engine::Datagram& datagram, const jobs::Bindi
     case ParentNews::Kind::kOffered:
       if (phase_ == JobPhase::kDraining) return end();
       if (phase_ == JobPhase::kRunning) begin_reforming(now);
+      cancel_offer();
       break;
     case ParentNews::Kind::kConfirmed:
       if (phase_ == JobPhase::kForming && complete()) make_offer(now);
@@ -159,24 +166,26 @@ void NativeLife::aborted_by_parent(const std::string& text) {
 
 // Its answer to a JOIN while the workers went on; or once more, before they were told.
 void NativeLife::at_same_epoch(TimeNs now) {
-  if (offered() && offer_.epoch == seat_->term().epoch && *offer_.parent != seat_->term())
-    return make_offer(now);
+  if (offered() && *offer_.parent != seat_->term()) return make_offer(now);
   if (!active() || term_.epoch != seat_->term().epoch || *term_.parent == seat_->term()) return;
   term_.parent = std::make_shared<const ParentTerm>(seat_->term());
   publish_row(term_);
 }
 
 void NativeLife::tick_parent(TimeNs now) {
-  if (seat_->silent_at() <= now && (alive() || returning_since_ != kNever)) {
+  if (seat_->silent_at() <= now && needs_parent()) {
     const std::string text = "the parent at " + address_text(config_.racks->parent) + " was silent for " +
                              seconds_text(now - seat_->heard_at());
     if (phase_ == JobPhase::kDraining) {
       end();
     } else if (alive()) {
       abort(text);
-    } else {
+    } else if (returning_since_ != kNever) {
       cancel_offer();
       refuse_waiting(joined(), text);
+    } else {
+      leave_parent(PacketType::kAbort, text);
+      if (complete()) make_offer(now);
     }
   }
   say_to_parent(now);

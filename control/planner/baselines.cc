@@ -42,11 +42,9 @@ double ring_rate(const Network& network, const Job& job, const Rates& capacity) 
     loads[topology.link(topology.hosts()[from].up)] += hop;
     loads[topology.link(topology.hosts()[to].down)] += hop;
     if (rack_of(from) == rack_of(to)) continue;
-    const std::vector<Way>& ways = network.ways.between(rack_of(from), rack_of(to));
-    if (ways.empty()) return 0;
-    for (const Way& way : ways) {
-      for (const Index link : way.links) loads[topology.link(link)] += hop * way.share;
-    }
+    if (!network.ways.lead(rack_of(from), rack_of(to))) return 0;
+    for (const LinkPart& one : network.ways.parts(rack_of(from), rack_of(to)))
+      loads[topology.link(one.link)] += hop * one.part;
   }
   double rate = job.demand;
   for (std::size_t r = 0; r < loads.size(); ++r) {

@@ -79,7 +79,105 @@ tl::unexpected<Error> no_optimum(int status) {
               "the linear program has no optimum (Clp's status " + std::to_string(status) + ")");
 }
 
+constexpr std::size_t kFewRows = 400;
+constexpr std::size_t kRowsOfColumn = 3;  // as many are few, too
+constexpr double kBroken = 1e-9;  // of its upper
+constexpr std::size_t kAtATime = 64;
+
+// A program to which rows are added between solutions, each from the last one.
+class RowByRow {
+ public:
+  explicit RowByRow(const std::vector<double>& objective) {
+    clp_.setLogLevel(0);
+    let_stop(clp_);
+    clp_.resize(0, static_cast<int>(objective.size()));
+    for (std::size_t c = 0; c < objective.size(); ++c)
+      clp_.setObjectiveCoefficient(static_cast<int>(c), objective[c]);
+    clp_.setOptimizationDirection(-1);
+  }
+  template <class Entries>
+  void add(double lower, double upper, const Entries& entries) {
+    for (const auto& entry : entries) {
+      columns_.push_back(static_cast<int>(entry.column));
+      coefficients_.push_back(entry.coefficient);
+    }
+    starts_.push_back(static_cast<CoinBigIndex>(columns_.size()));
+    lower_.push_back(lower);
+    upper_.push_back(upper);
+  }
+  // Whether there is an optimum. is_whole: no other rows will come.
+  bool solve(bool is_whole) {
+    clp_.addRows(static_cast<int>(lower_.size()), lower_.data(), upper_.data(), starts_.data(), columns_.data(),
+                 coefficients_.data());
+    starts_.assign(1, 0);
+    for (auto* list : {&lower_, &upper_, &coefficients_}) list->clear();
+    columns_.clear();
+    // Nothing at all is a solution of the first rows; what solves them breaks those that come then.
+    if (is_whole)
+      clp_.initialSolve();
+    else if (std::exchange(is_first_, false))
+      clp_.primal();
+    else
+      clp_.dual();
+    return clp_.isProvenOptimal();
+  }
+  [[nodiscard]] const double* values() const { return clp_.primalColumnSolution(); }
+  [[nodiscard]] double objective() const { return clp_.objectiveValue(); }
+  [[nodiscard]] int status() const { return clp_.status(); }
+
+ private:
+  ClpSimplex clp_{};
+  bool is_first_ = true;
+  // Rows that Clp does not have yet.
+  std::vector<CoinBigIndex> starts_{0};
+  std::vector<int> columns_{};
+  std::vector<double> coefficients_{};
+  std::vector<double> lower_{};
+  std::vector<double> upper_{};
+};
+
 }  // namespace
+
+// All of few rows. Of many few bind: equations, and of each column the row that holds it back most, so that there is a
+// bound; others once a solution breaks them.
+std::vector<std::size_t> LinearProgram::first_rows(const std::vector<Bounds>& rows, std::size_t columns) {
+  std::vector<std::size_t> holder(columns, rows.size());
+  std::vector<double> most(columns, COIN_DBL_MAX);
+  std::vector<bool> is_first(rows.size(), rows.size() <= std::max(kFewRows, kRowsOfColumn * columns));
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    if (rows[r].lower == rows[r].upper) is_first[r] = true;
+    for (const Entry& entry : rows[r].entries) {
+      if (!(entry.coefficient > 0) || rows[r].upper / entry.coefficient >= most[entry.column]) continue;
+      most[entry.column] = rows[r].upper / entry.coefficient;
+      holder[entry.column] = r;
+    }
+  }
+  for (const std::size_t r : holder) {
+    if (r < rows.size()) is_first[r] = true;
+  }
+  std::vector<std::size_t> first;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    if (is_first[r]) first.push_back(r);
+  }
+  return first;
+}
+
+// Of rows that are not taken yet those that are broken most.
+std::vector<std::size_t> LinearProgram::broken_rows(const std::vector<Bounds>& rows,
+                                                    const std::vector<bool>& taken, const double* values) {
+  std::vector<std::pair<double, std::size_t>> broken;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    if (taken[r]) continue;
+    double sum = 0;
+    for (const Entry& entry : rows[r].entries) sum += entry.coefficient * values[entry.column];
+    const double over = (sum - rows[r].upper) / std::max(1.0, rows[r].upper);
+    if (over > kBroken) broken.emplace_back(-over, r);
+  }
+  std::sort(broken.begin(), broken.end());
+  std::vector<std::size_t> most;
+  for (std::size_t i = 0; i < std::min(broken.size(), kAtATime); ++i) most.push_back(broken[i].second);
+  return most;
+}
 
 Result<LinearProgram::Solution> LinearProgram::solve() const {
   // Rows divided by their largest coefficient, so that links of one rack are seen to say the same.
@@ -117,43 +215,30 @@ Result<LinearProgram::Solution> LinearProgram::solve() const {
     rows.push_back(std::move(row));
   }
 
-  std::vector<int> starts(columns() + 1, 0);
-  for (const Bounds& row : rows) {
-    for (const Entry& entry : row.entries) ++starts[entry.column + 1];
-  }
-  for (std::size_t c = 0; c < columns(); ++c) starts[c + 1] += starts[c];
-  std::vector<int> next(starts.begin(), starts.end() - 1);
-  std::vector<int> indices(static_cast<std::size_t>(starts.back()));
-  std::vector<double> elements(indices.size());
-  std::vector<double> lower;
-  std::vector<double> upper;
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    lower.push_back(rows[r].lower);
-    upper.push_back(rows[r].upper);
-    for (const Entry& entry : rows[r].entries) {
-      const auto at = static_cast<std::size_t>(next[entry.column]++);
-      indices[at] = static_cast<int>(r);
-      elements[at] = entry.coefficient;
-    }
-  }
-
   try {
     if (is_stopped()) return stopped();
-    ClpSimplex model;
-    model.setLogLevel(0);
-    let_stop(model);
-    model.loadProblem(static_cast<int>(columns()), static_cast<int>(rows.size()), starts.data(),
-                      indices.data(), elements.data(), nullptr, nullptr, objective_.data(), lower.data(),
-                      upper.data());
-    model.setOptimizationDirection(-1);
-    model.initialSolve();
-    if (!model.isProvenOptimal()) {
-      return fail(ErrorCode::kInvalidArgument,
-                  "the linear program has no optimum (Clp's status " + std::to_string(model.status()) + ")");
+    RowByRow clp(objective_);
+    std::vector<bool> taken(rows.size());
+    std::vector<std::size_t> next = first_rows(rows, columns());
+    for (bool is_whole = next.size() == rows.size();;) {
+      for (const std::size_t r : next) {
+        taken[r] = true;
+        clp.add(rows[r].lower, rows[r].upper, rows[r].entries);
+      }
+      const bool solved = clp.solve(is_whole);
+      if (is_stopped()) return stopped();
+      if (solved) {
+        next = broken_rows(rows, taken, clp.values());
+      } else {
+        next.clear();  // it has no bound by these rows alone
+        for (std::size_t r = 0; r < rows.size(); ++r)
+          if (!taken[r]) next.push_back(r);
+      }
+      if (next.empty() && !solved) return no_optimum(clp.status());
+      if (next.empty()) break;
     }
-    Solution found{model.objectiveValue(), {}, rows.size()};
-    const double* const values = model.primalColumnSolution();
-    for (std::size_t c = 0; c < columns(); ++c) found.values.push_back(std::max(0.0, values[c]));
+    Solution found{clp.objective(), {}, rows.size()};
+    for (std::size_t c = 0; c < columns(); ++c) found.values.push_back(std::max(0.0, clp.values()[c]));
     return found;
   } catch (const CoinError& error) {
     return fail(ErrorCode::kInvalidArgument, "Clp failed: " + error.message());

@@ -59,6 +59,9 @@ class LinearProgram {
   };
   // Columns in order, each once, and none that is 0.
   static void tidy(Bounds& row);
+  static std::vector<std::size_t> first_rows(const std::vector<Bounds>& rows, std::size_t columns);
+  static std::vector<std::size_t> broken_rows(const std::vector<Bounds>& rows, const std::vector<bool>& taken,
+                                              const double* values);
 
   std::vector<double> objective_;
   std::vector<Bounds> rows_;

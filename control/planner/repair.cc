@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bitset>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -25,6 +26,12 @@ struct Move {
   std::size_t rack = 0;
   std::uint8_t box = Entry::kNoBox;
   std::size_t other = 0;  // group that gives its server for this one's
+};
+
+// Of a stream, or of what a group puts on the network.
+struct Price {
+  double cost = 0;
+  bool hot = false;  // some of it lies on the hottest resource
 };
 
 class Repair {
@@ -156,48 +163,53 @@ class Repair {
     });
   }
 
-  // What a unit of load costs; it rises steeply where a resource is nearly as hot as the hottest. And the same of the
-  // hottest alone: whether something lies on it.
+  // What a unit of load costs; it rises steeply where a resource is nearly as hot as the hottest.
   void set_prices() {
     price_.assign(loads_.size(), 0);
     for (Resource r = 0; r < loads_.size(); ++r) {
       const double share = std::isfinite(worst_) ? heat(r) / worst_ : (std::isfinite(heat(r)) ? 0.0 : 1.0);
       price_[r] = room_[r] > 0 ? std::pow(share, 24) / room_[r] + 1e-9 / room_[r] : 1e9;
     }
-    const auto cost = [&](const LoadModel::Loads& on) {
-      double sum = 0;
-      for (const LoadModel::Load& load : on) sum += price_[load.resource] * load.amount;
-      return sum;
+    const auto price_of = [&](const LoadModel::Loads& on, double amount) {
+      Price price;
+      for (const LoadModel::Load& load : on) {
+        price.cost += price_[load.resource] * load.amount;
+        price.hot |= load.resource == hottest_;
+      }
+      price.cost *= amount;
+      return price;
     };
     const std::size_t boxes = tables_.boxes.size();
-    to_box_.assign(party_.racks.size() * boxes, 0);
-    to_all_.assign(boxes, 0);
+    to_box_.assign(party_.racks.size() * boxes, {});
+    to_all_.assign(boxes, {});
     for (std::size_t r = 0; r < party_.racks.size(); ++r) {
       for (std::size_t b = 0; b < boxes; ++b) {
-        to_box_[r * boxes + b] = party_.racks[r].workers * cost(model_.to_box(r, tables_.boxes[b]));
-        to_all_[b] += to_box_[r * boxes + b];
+        Price& price = to_box_[r * boxes + b];
+        price = price_of(model_.to_box(r, tables_.boxes[b]), party_.racks[r].workers);
+        to_all_[b].cost += price.cost;
+        to_all_[b].hot |= price.hot;
       }
     }
-    sum_.assign(boxes * servers_, 0);
-    direct_.assign(party_.racks.size() * servers_, kInfinity);
+    sum_.assign(boxes * servers_, {});
+    direct_.assign(party_.racks.size() * servers_, {});
     if (party_.servers.empty()) return;
     for (std::size_t s = 0; s < servers_; ++s) {
       for (std::size_t b = 0; b < boxes; ++b)
-        sum_[b * servers_ + s] = cost(model_.to_server(switch_of(static_cast<std::uint8_t>(b)), s));
+        sum_[b * servers_ + s] = price_of(model_.to_server(switch_of(static_cast<std::uint8_t>(b)), s), 1);
       for (std::size_t r = 0; r < party_.racks.size(); ++r)
         direct_[r * servers_ + s] =
-            party_.through_boxes ? kInfinity
-                                 : party_.racks[r].workers * cost(model_.to_server(party_.racks[r].at, s));
+            price_of(model_.to_server(party_.racks[r].at, s), party_.racks[r].workers);
     }
   }
   [[nodiscard]] double to_box(std::size_t rack, std::uint8_t box) const {
-    return to_box_[rack * tables_.boxes.size() + box];
+    return to_box_[rack * tables_.boxes.size() + box].cost;
   }
   [[nodiscard]] double sum(std::uint8_t box, std::size_t server) const {
-    return sum_[box * servers_ + server];
+    return sum_[box * servers_ + server].cost;
   }
   [[nodiscard]] double direct(std::size_t rack, std::size_t server) const {
-    return direct_[rack * servers_ + server];
+    return party_.servers.empty() || party_.through_boxes ? kInfinity
+                                                          : direct_[rack * servers_ + server].cost;
   }
   [[nodiscard]] double merged_at_home(std::size_t rack, std::size_t server) const {
     const bool worth =
@@ -220,7 +232,7 @@ class Repair {
     for (std::size_t b = 0; b < is_shared_.size(); ++b) {
       const auto box = static_cast<std::uint8_t>(b);
       if (!is_shared_[b] || (uniform && entry(0, group).box == box)) continue;
-      const double cost = to_all_[b] + sum(box, server);
+      const double cost = to_all_[b].cost + sum(box, server);
       if (cost < best_cost) best = box, best_cost = cost;
     }
     if (best) consider({now - best_cost, Move::Kind::kAllRacks, group, 0, *best});
@@ -254,20 +266,31 @@ class Repair {
         consider({now - merged_at_home(r, server), Move::Kind::kOneRack, group, r, own_[r]});
     }
   }
-  [[nodiscard]] double cost_of(std::size_t group) {
-    double cost = 0;
-    each_load(group, [&](const LoadModel::Loads& on, double amount) {
-      for (const LoadModel::Load& load : on) cost += amount * price_[load.resource] * load.amount;
-    });
-    return cost;
-  }
-  [[nodiscard]] bool is_hot(std::size_t group) {
-    bool hot = false;
-    each_load(group, [&](const LoadModel::Loads& on, double) {
-      hot = hot || std::any_of(on.begin(), on.end(),
-                               [&](const LoadModel::Load& load) { return load.resource == hottest_; });
-    });
-    return hot;
+  [[nodiscard]] Price price_of(std::size_t group) {
+    Price price;
+    const auto add = [&price](const Price& one) {
+      price.cost += one.cost;
+      price.hot |= one.hot;
+    };
+    const std::size_t server = entry(0, group).server;
+    if (is_uniform(group)) {
+      const std::uint8_t box = entry(0, group).box;
+      add(to_all_[box]);
+      add(sum_[box * servers_ + server]);
+      return price;
+    }
+    std::bitset<kBoxesOfJob> summed;
+    for (std::size_t r = 0; r < party_.racks.size(); ++r) {
+      const std::uint8_t box = entry(r, group).box;
+      if (box == Entry::kNoBox) {
+        add(direct_[r * servers_ + server]);
+        continue;
+      }
+      add(to_box_[r * tables_.boxes.size() + box]);
+      if (!summed[box]) add(sum_[box * servers_ + server]);
+      summed[box] = true;
+    }
+    return price;
   }
 
   // Of uniform groups one of each kind is looked at: all of them weigh the same.
@@ -284,9 +307,10 @@ class Repair {
         seen[kind] = true;
         kinds.push_back(g);
       }
-      if (!is_hot(g)) continue;
+      const Price price = price_of(g);
+      if (!price.hot) continue;
       if (uniform) hot_kinds.push_back(g);
-      consider_whole(g, cost_of(g));
+      consider_whole(g, price.cost);
       if (!uniform && !party_.servers.empty()) consider_racks(g);
     }
     for (const std::size_t hot : hot_kinds) {
@@ -364,10 +388,10 @@ class Repair {
   double worst_ = 0;
   Resource hottest_ = 0;
   std::vector<double> price_;
-  std::vector<double> to_box_;    // of rack and box, all workers of the rack
-  std::vector<double> to_all_;    // of a box, all workers
-  std::vector<double> sum_;       // of box and server
-  std::vector<double> direct_;    // of rack and server, all workers of the rack
+  std::vector<Price> to_box_;     // of rack and box, all workers of the rack
+  std::vector<Price> to_all_;     // of a box, all workers
+  std::vector<Price> sum_;        // of box and server
+  std::vector<Price> direct_;     // of rack and server, all workers of the rack
   std::vector<bool> is_uniform_;  // of groups
   std::vector<std::uint8_t> summed_;
   std::vector<Move> moves_;

@@ -71,15 +71,13 @@ class NetworkProgram {
   }
   // Traffic, the sum of terms, over the ways between two switches. Returns the columns of the ways, if they are chosen.
   std::vector<Column> flow(Index from, Index to, const std::vector<Term>& terms) {
-    const std::vector<Way>& ways = network_.ways.between(from, to);
-    if (network_.routing == Routing::kEcmp || ways.size() < 2) {
-      for (const Way& way : ways) {
-        for (const Index link : way.links) {
-          for (const Term& term : terms) load_link(link, {term.column, term.coefficient * way.share});
-        }
+    if (network_.routing == Routing::kEcmp || network_.ways.between(from, to).size() < 2) {
+      for (const LinkPart& one : network_.ways.parts(from, to)) {
+        for (const Term& term : terms) load_link(one.link, {term.column, term.coefficient * one.part});
       }
       return {};
     }
+    const std::vector<Way>& ways = network_.ways.between(from, to);
     const Row balance = program_.equal_to(0);
     for (const Term& term : terms) program_.add(balance, term.column, -term.coefficient);
     std::vector<Column> columns;
@@ -90,7 +88,7 @@ class NetworkProgram {
     }
     return columns;
   }
-  [[nodiscard]] bool reaches(Index from, Index to) { return !network_.ways.between(from, to).empty(); }
+  [[nodiscard]] bool reaches(Index from, Index to) { return network_.ways.lead(from, to); }
 
  private:
   void load(Resource resource, Term term) {
@@ -109,15 +107,15 @@ class NetworkProgram {
 bool is_usable(const Network& network, const Party& party, const Rates& capacity, Index box) {
   const Index at = network.topology.boxes()[box].at;
   if (!(box_rate(network.topology, party, capacity, box) > 0)) return false;
-  const auto reached = [&](const Party::Rack& rack) { return !network.ways.between(rack.at, at).empty(); };
-  const auto reaches = [&](const Party::Server& s) { return !network.ways.between(at, s.at).empty(); };
+  const auto reached = [&](const Party::Rack& rack) { return network.ways.lead(rack.at, at); };
+  const auto reaches = [&](const Party::Server& s) { return network.ways.lead(at, s.at); };
   return std::all_of(party.racks.begin(), party.racks.end(), reached) &&
          std::all_of(party.servers.begin(), party.servers.end(), reaches);
 }
 
 bool reaches_servers(const Network& network, const Party& party, Index from) {
   return std::all_of(party.servers.begin(), party.servers.end(), [&](const Party::Server& server) {
-    return !network.ways.between(from, server.at).empty();
+    return network.ways.lead(from, server.at);
   });
 }
 
@@ -356,8 +354,9 @@ Result<Split> full_form(const Network& network, const Party& party, const Rates&
 std::size_t product_form_columns(const Network& network, const Party& party,
                                  const std::vector<Index>& boxes) {
   const auto ways = [&](Index from, Index to) {
+    if (network.routing == Routing::kEcmp) return std::size_t{0};
     const std::size_t count = network.ways.between(from, to).size();
-    return network.routing == Routing::kEcmp || count < 2 ? std::size_t{0} : count;
+    return count < 2 ? 0 : count;
   };
   std::size_t columns = boxes.size() + 1 + party.racks.size();
   for (const Index box : boxes) {
@@ -374,8 +373,9 @@ std::size_t product_form_columns(const Network& network, const Party& party,
 std::size_t full_form_columns(const Network& network, const Party& party, const Rates& capacity) {
   const Topology& topology = network.topology;
   const auto ways = [&](Index from, Index to) {
+    if (network.routing == Routing::kEcmp) return std::size_t{1};
     const std::size_t count = network.ways.between(from, to).size();
-    return network.routing == Routing::kEcmp || count < 2 ? std::size_t{1} : 1 + count;
+    return count < 2 ? 1 : 1 + count;
   };
   std::size_t columns = 1;
   for (const Party::Server& server : party.servers) {

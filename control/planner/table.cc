@@ -3,8 +3,16 @@
 #include <algorithm>
 #include <bitset>
 #include <limits>
+#include <utility>
 
 namespace tally::planner {
+namespace {
+
+auto into(LoadModel::Loads& loads) {
+  return [&loads](Resource resource, double amount) { loads.push_back({resource, amount}); };
+}
+
+}  // namespace
 
 LoadModel::LoadModel(const Network& network, const Party& party, const Spread& spread)
     : network_(network),
@@ -12,56 +20,59 @@ LoadModel::LoadModel(const Network& network, const Party& party, const Spread& s
       spread_(spread),
       to_box_(party.racks.size() * network.topology.boxes().size()),
       to_server_(network.topology.switches().size() * party.servers.size()),
-      sums_(network.topology.resources()) {}
+      sums_(network.topology.links().size()) {}
 
-LoadModel::Loads LoadModel::along(Index from, Index to, const std::vector<double>* shares, Resource end) {
-  const std::vector<Way>& ways = network_.ways.between(from, to);
-  if (ways.empty()) return {{end, std::numeric_limits<double>::infinity()}};
-  const std::vector<planner::Link>& links = network_.topology.links();
-  std::vector<Resource> touched;
-  const auto add = [&](Resource resource, double amount) {
-    if (sums_[resource] == 0) touched.push_back(resource);
-    sums_[resource] += amount;
+template <class Put>
+void LoadModel::along(Index from, Index to, const std::vector<double>* shares, Resource end,
+                      const Put& put_resource) {
+  if (!network_.ways.lead(from, to)) return put_resource(end, std::numeric_limits<double>::infinity());
+  const Topology& topology = network_.topology;
+  // Shortest ways do not come back, so the reverse of none of their links is among them.
+  const auto put = [&](Index link, double amount) {
+    put_resource(topology.link(link), amount);
+    if (network_.results == Results::kCounted)
+      put_resource(topology.link(topology.links()[link].reverse), amount);
   };
-  const auto add_link = [&](Index link, double amount) {
-    add(network_.topology.link(link), amount);
-    if (network_.results == Results::kCounted) add(network_.topology.link(links[link].reverse), amount);
-  };
-  for (std::size_t w = 0; w < ways.size(); ++w) {
-    const double share = shares != nullptr ? (*shares)[w] : ways[w].share;
-    if (!(share > 0)) continue;
-    for (const Index link : ways[w].links) add_link(link, share);
+  if (shares == nullptr) {
+    for (const LinkPart& one : network_.ways.parts(from, to)) put(one.link, one.part);
+  } else {
+    const std::vector<Way>& ways = network_.ways.between(from, to);
+    std::vector<Index> touched;
+    for (std::size_t w = 0; w < ways.size(); ++w) {
+      if (!((*shares)[w] > 0)) continue;
+      for (const Index link : ways[w].links) {
+        if (sums_[link] == 0) touched.push_back(link);
+        sums_[link] += (*shares)[w];
+      }
+    }
+    for (const Index link : touched) put(link, std::exchange(sums_[link], 0));
   }
-  add(end, 1);
-  const Resource first_server = network_.topology.server(0);
-  if (end >= first_server) {
-    const Server& server = network_.topology.servers()[end - first_server];
-    add_link(network_.topology.hosts()[server.host].down, 1);
-  }
-  Loads loads;
-  for (const Resource resource : touched) {
-    loads.push_back({resource, sums_[resource]});
-    sums_[resource] = 0;
-  }
-  return loads;
+  put_resource(end, 1);
+  const Resource first_server = topology.server(0);
+  if (end >= first_server) put(topology.hosts()[topology.servers()[end - first_server].host].down, 1);
+}
+
+template <class Put>
+void LoadModel::each_to_box(std::size_t rack, Index box, const Put& put) {
+  const Index from = party_.racks[rack].at;
+  along(from, network_.topology.boxes()[box].at, spread_.to_box(from, box), network_.topology.box(box), put);
+}
+
+template <class Put>
+void LoadModel::each_to_server(Index from, std::size_t server, const Put& put) {
+  const Party::Server& it = party_.servers[server];
+  along(from, it.at, spread_.to_server(from, it.number), network_.topology.server(it.number), put);
 }
 
 const LoadModel::Loads& LoadModel::to_box(std::size_t rack, Index box) {
   Loads& loads = to_box_[rack * network_.topology.boxes().size() + box];
-  if (loads.empty()) {
-    const Index from = party_.racks[rack].at;
-    const Index at = network_.topology.boxes()[box].at;
-    loads = along(from, at, spread_.to_box(from, box), network_.topology.box(box));
-  }
+  if (loads.empty()) each_to_box(rack, box, into(loads));
   return loads;
 }
 
 const LoadModel::Loads& LoadModel::to_server(Index from, std::size_t server) {
   Loads& loads = to_server_[from * party_.servers.size() + server];
-  if (loads.empty()) {
-    const Party::Server& it = party_.servers[server];
-    loads = along(from, it.at, spread_.to_server(from, it.number), network_.topology.server(it.number));
-  }
+  if (loads.empty()) each_to_server(from, server, into(loads));
   return loads;
 }
 
@@ -77,10 +88,10 @@ LoadModel::Loads LoadModel::from_hosts() const {
 
 Rates unit_loads(LoadModel& model, const Topology& topology, const Party& party, const Tables& tables) {
   Rates loads(topology.resources());
-  const auto put = [&](const LoadModel::Loads& on, double amount) {
-    for (const LoadModel::Load& load : on) loads[load.resource] += amount * load.amount;
+  const auto times = [&loads](double many) {
+    return [&loads, many](Resource resource, double amount) { loads[resource] += many * amount; };
   };
-  put(model.from_hosts(), 1);
+  for (const LoadModel::Load& load : model.from_hosts()) loads[load.resource] += load.amount;
 
   const std::size_t boxes = tables.boxes.size();
   const std::size_t servers = party.servers.size();
@@ -95,10 +106,12 @@ Rates unit_loads(LoadModel& model, const Topology& topology, const Party& party,
     }
     const double each = party.racks[r].workers * kOneGroup;
     for (std::size_t b = 0; b < boxes; ++b) {
-      if (at_box[b] > 0) put(model.to_box(r, tables.boxes[b]), each * static_cast<double>(at_box[b]));
+      if (at_box[b] > 0)
+        model.each_to_box(r, tables.boxes[b], times(each * static_cast<double>(at_box[b])));
     }
     for (std::size_t s = 0; s < servers; ++s) {
-      if (direct[s] > 0) put(model.to_server(party.racks[r].at, s), each * static_cast<double>(direct[s]));
+      if (direct[s] > 0)
+        model.each_to_server(party.racks[r].at, s, times(each * static_cast<double>(direct[s])));
     }
   }
   if (servers == 0) return loads;
@@ -117,7 +130,8 @@ Rates unit_loads(LoadModel& model, const Topology& topology, const Party& party,
     for (std::size_t s = 0; s < servers; ++s) {
       const std::size_t count = sums[b * servers + s];
       if (count > 0)
-        put(model.to_server(topology.boxes()[tables.boxes[b]].at, s), kOneGroup * static_cast<double>(count));
+        model.each_to_server(topology.boxes()[tables.boxes[b]].at, s,
+                             times(kOneGroup * static_cast<double>(count)));
     }
   }
   return loads;

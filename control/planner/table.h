@@ -52,18 +52,24 @@ class LoadModel {
   // If nothing leads there, more than anybody can take.
   const Loads& to_box(std::size_t rack, Index box);
   const Loads& to_server(Index from, std::size_t server);
+  // The same for those who want them once: put(resource, amount), and nothing is kept.
+  template <class Put>
+  void each_to_box(std::size_t rack, Index box, const Put& put);
+  template <class Put>
+  void each_to_server(Index from, std::size_t server, const Put& put);
   // What every worker puts on its own host's link, wherever it sends.
   [[nodiscard]] Loads from_hosts() const;
 
  private:
-  Loads along(Index from, Index to, const std::vector<double>* shares, Resource end);
+  template <class Put>
+  void along(Index from, Index to, const std::vector<double>* shares, Resource end, const Put& put_resource);
 
   const Network& network_;
   const Party& party_;
   const Spread& spread_;
   std::vector<Loads> to_box_;     // of rack and box; empty: not asked for yet
   std::vector<Loads> to_server_;  // of switch and server
-  std::vector<double> sums_;      // of resources; all 0 between calls
+  std::vector<double> sums_;      // of links; all 0 between calls
 };
 
 // Of each resource, when every worker sends at 1 Gbit/s.

@@ -72,7 +72,7 @@ class Trees {
   [[nodiscard]] bool all_reach_servers() const {
     return std::all_of(party_.racks.begin(), party_.racks.end(), [&](const Party::Rack& rack) {
       return std::all_of(party_.servers.begin(), party_.servers.end(), [&](const Party::Server& server) {
-        return !network_.ways.between(rack.at, server.at).empty();
+        return network_.ways.lead(rack.at, server.at);
       });
     });
   }

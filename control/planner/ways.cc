@@ -1,18 +1,23 @@
 #include "planner/ways.h"
 
-#include <deque>
+#include <utility>
 
 namespace tally::planner {
 
-const std::vector<Index>& Ways::hops_to(Index to) {
-  const auto [found, is_new] = hops_.try_emplace(to);
-  std::vector<Index>& hops = found->second;
-  if (!is_new) return hops;
-  hops.assign(topology_.switches().size(), kNone);
+Ways::Towards& Ways::towards(Index to) {
+  std::unique_ptr<Towards>& known = towards_[to];
+  if (known) return *known;
+  const std::size_t switches = topology_.switches().size();
+  known = std::make_unique<Towards>();
+  known->parts.resize(switches);
+  known->ways.resize(switches);
+  known->next.resize(switches);
+  std::vector<Index>& hops = known->hops;
+  hops.assign(switches, kNone);
   hops[to] = 0;
-  std::deque<Index> reached{to};
-  for (; !reached.empty(); reached.pop_front()) {
-    const Index at = reached.front();
+  std::vector<Index> reached{to};
+  for (std::size_t i = 0; i < reached.size(); ++i) {
+    const Index at = reached[i];
     for (const Index link : topology_.into(at)) {
       const Link& arriving = topology_.links()[link];
       if (arriving.rate <= 0 || hops[arriving.from] != kNone) continue;
@@ -20,38 +25,67 @@ const std::vector<Index>& Ways::hops_to(Index to) {
       reached.push_back(arriving.from);
     }
   }
-  return hops;
-}
-
-const std::vector<Way>& Ways::between(Index from, Index to) {
-  const auto [found, is_new] = ways_.try_emplace(std::size_t{from} * topology_.switches().size() + to);
-  std::vector<Way>& ways = found->second;
-  if (!is_new) return ways;
-  const std::vector<Index>& hops = hops_to(to);
-  if (hops[from] == kNone) return ways;
-  // Depth first, with the ways that are begun on a stack.
-  std::vector<std::pair<Index, Way>> begun{{from, Way{{}, 1}}};
-  while (!begun.empty()) {
-    auto [at, way] = std::move(begun.back());
-    begun.pop_back();
-    if (at == to) {
-      ways.push_back(std::move(way));
-      continue;
-    }
-    std::vector<Index> next;
+  for (const Index at : reached) {
     for (const Index link : topology_.out_of(at)) {
       const Link& leaving = topology_.links()[link];
       if (leaving.rate > 0 && hops[leaving.to] != kNone && hops[leaving.to] + 1 == hops[at])
-        next.push_back(link);
-    }
-    for (auto link = next.rbegin(); link != next.rend(); ++link) {
-      Way longer = way;
-      longer.links.push_back(*link);
-      longer.share /= static_cast<double>(next.size());
-      begun.emplace_back(topology_.links()[*link].to, std::move(longer));
+        known->next[at].push_back(link);
     }
   }
-  return ways;
+  return *known;
+}
+
+// Depth first. All ways are of one length.
+template <class Visit>
+void Ways::each(const Towards& towards, Index from, Visit&& visit) {
+  if (towards.hops[from] == kNone) return;
+  struct Step {
+    Index at = kNone;
+    double share = 0;
+    std::size_t taken = 0;  // of the links from there
+  };
+  std::vector<Step> steps{{from, 1}};
+  on_way_.clear();
+  while (!steps.empty()) {
+    Step& step = steps.back();
+    const std::vector<Index>& next = towards.next[step.at];
+    if (step.taken == next.size()) {
+      if (towards.hops[step.at] == 0) visit(std::as_const(on_way_), step.share);
+      steps.pop_back();
+      if (!on_way_.empty()) on_way_.pop_back();
+      continue;
+    }
+    const Index link = next[step.taken++];
+    on_way_.push_back(link);
+    steps.push_back({topology_.links()[link].to, step.share / static_cast<double>(next.size())});
+  }
+}
+
+const std::vector<LinkPart>& Ways::parts(Index from, Index to) {
+  Towards& there = towards(to);
+  std::optional<std::vector<LinkPart>>& parts = there.parts[from];
+  if (parts) return *parts;
+  parts.emplace();
+  sums_.resize(topology_.links().size());
+  each(there, from, [&](const std::vector<Index>& links, double share) {
+    for (const Index link : links) {
+      if (sums_[link] == 0) parts->push_back({link, 0});
+      sums_[link] += share;
+    }
+  });
+  for (LinkPart& one : *parts) one.part = std::exchange(sums_[one.link], 0);
+  return *parts;
+}
+
+const std::vector<Way>& Ways::between(Index from, Index to) {
+  Towards& there = towards(to);
+  std::optional<std::vector<Way>>& ways = there.ways[from];
+  if (!ways) {
+    ways.emplace();
+    each(there, from,
+         [&](const std::vector<Index>& links, double share) { ways->push_back({links, share}); });
+  }
+  return *ways;
 }
 
 }  // namespace tally::planner

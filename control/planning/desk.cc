@@ -285,8 +285,13 @@ Plan Desk::plan(const members::PlanRequest& request, TimeNs now) {
   if (fresh) job.rules = planner::ReplanRules(limits_);
   const std::uint64_t lost = fresh ? 0 : job.facts.usable & ~facts.usable;
   const std::uint64_t back = fresh ? 0 : facts.usable & ~job.facts.usable;
-  job.cause = fresh ? Cause::kFirst : job.next.value_or(Cause::kRenewed);
-  job.cause_text = std::exchange(job.next_text, {});
+  // Membership may ask more than once before an epoch begins; why it asked first is why that epoch has its plan.
+  const bool again = !fresh && job.offered && !job.next;
+  if (!again) {
+    job.cause = fresh ? Cause::kFirst : job.next.value_or(Cause::kRenewed);
+    job.cause_text = std::exchange(job.next_text, {});
+  }
+  job.offered = true;
   if (!fresh && lost != 0) {
     job.cause = Cause::kLost;
     job.cause_text = boxes_text(facts, lost);
@@ -300,7 +305,7 @@ Plan Desk::plan(const members::PlanRequest& request, TimeNs now) {
   job.planned = now;
   const bool same = job.facts == facts;
   job.facts = std::move(facts);
-  if (same && job.plan.planned() && !job.hand && job.cause != Cause::kLost) {
+  if (same && job.plan.planned() && !job.hand && (again || job.cause != Cause::kLost)) {
     dirty_ = dirty_ || job.cause == Cause::kAsked;  // nothing better is known
   } else if (same && job.hand) {
     job.plan = *std::exchange(job.hand, {});
@@ -338,6 +343,7 @@ void Desk::count_on_ground(Job& job, TimeNs now) const {
 
 void Desk::begin_epoch(const std::string& name, Job& job, TimeNs now) {
   if (job.paused) job.pause = now - *std::exchange(job.paused, {});
+  job.offered = false;
   ++changes_[static_cast<std::size_t>(job.cause)];
   count_on_ground(job, now);
   compare_with_ground(job, now);
@@ -376,10 +382,27 @@ void Desk::saw(const std::string& name, const Seen& seen, TimeNs now) {
   }
 }
 
-void Desk::saw_misses(const std::string& name, double share, TimeNs now) {
+double Desk::meeting_here(const Job& job) const {
+  double ranks = 0;
+  double groups = 0;
+  for (std::size_t b = 0; b < job.plan.plan.boxes.size(); ++b) {
+    if (std::ranges::find(own_, job.plan.plan.boxes[b]) == own_.end()) continue;
+    for (std::uint32_t g = 0; g < kPlanGroups; ++g) {
+      const int here = std::popcount(job.plan.plan.here(static_cast<BoxIndex>(b), g));
+      ranks += here;
+      groups += here > 0 ? 1 : 0;
+    }
+  }
+  return groups > 0 ? ranks / groups : 0;
+}
+
+void Desk::saw_slots(const std::string& name, std::uint64_t taken, std::uint64_t denied, TimeNs now) {
   const auto at = jobs_.find(name);
   if (at == jobs_.end() || !has_loads(at->second) || now < at->second.deaf_until) return;
   Job& job = at->second;
+  const auto missed = static_cast<double>(denied);
+  const double share =
+      denied > 0 ? missed / (missed + static_cast<double>(taken) * meeting_here(job)) : 0;
   job.rules.saw_misses(share);
   if (!(share > limits_.misses)) return;
   // What it has slots for is what found one.

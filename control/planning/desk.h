@@ -85,8 +85,9 @@ class Desk {
   };
   void saw(const std::string& job, const Seen& seen, TimeNs now);
   void gone(const std::string& job);
-  // Of the contributions that this box took since the last call, those that found no slot.
-  void saw_misses(const std::string& job, double share, TimeNs now);
+  // Since the last call, at this box: slots that were taken, each for a contribution of everybody who has this box for
+  // its chunk, and contributions that found none.
+  void saw_slots(const std::string& job, std::uint64_t taken, std::uint64_t denied, TimeNs now);
   // There is news of a box, be it that its record is in the fleet again: if jobs have lost it they try it at once.
   void box_seen(const Ipv6& address, TimeNs now);
   // An operator asks for another plan, and the next one of this job is that.
@@ -152,6 +153,7 @@ class Desk {
     std::string next_text{};
     std::optional<Cause> wants{};  // a plan with full effort is to be made, for this
     bool running = false;
+    bool offered = false;                   // its plan was told, and no epoch has begun with it
     std::optional<TimeNs> paused{};         // since
     TimeNs deaf_until = 0;                  // misses for which there was no better plan
     std::optional<TimeNs> limited_until{};  // what its misses have taken from this box's part
@@ -177,6 +179,8 @@ class Desk {
   void plan_even(Job& job, std::string why);
   void plan_in_haste(Job& job, TimeNs now);
   void unlimit(const std::string& job);
+  // Ranks that this box adds up for a chunk of which it has any.
+  [[nodiscard]] double meeting_here(const Job& job) const;
   [[nodiscard]] std::vector<JobFacts> beside_others(const Job& job) const;
   [[nodiscard]] RunningPlan of_fleet(const Job& job, const Plan& plan);
   static void drop_hand(Job& job);

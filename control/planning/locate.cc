@@ -26,6 +26,12 @@ class Locator {
       if (const auto& own = cluster.servers[s].address) take_server(*own, s);
     }
     serves_.resize(cluster.hosts.size());
+    hosts_of_.resize(cluster_.switches.size());
+    // Those without a server first.
+    for (const bool serves : {false, true}) {
+      for (Index h = 0; h < cluster_.hosts.size(); ++h)
+        if (serves_[h] == serves) hosts_of_[cluster_.hosts[h].at].push_back(h);
+    }
     // Servers of all jobs first: a worker beside one is on its host.
     for (const JobFacts& job : jobs)
       for (const Ipv6& server : job.servers) (void)server_at(server);
@@ -90,16 +96,11 @@ class Locator {
     if (const auto known = host_of_.find(address); known != host_of_.end()) return known->second;
     const Index rack = rack_of(address);
     if (rack == kNone) return kNone;
-    // Those without a server first.
-    for (const bool serves : {false, true}) {
-      for (Index h = 0; h < cluster_.hosts.size(); ++h) {
-        if (cluster_.hosts[h].at != rack || host_taken_[h] || serves_[h] != serves) continue;
-        host_taken_[h] = true;
-        host_of_.emplace(address, h);
-        return h;
-      }
-    }
-    return kNone;
+    const auto free = std::ranges::find_if(hosts_of_[rack], [&](Index h) { return !host_taken_[h]; });
+    if (free == hosts_of_[rack].end()) return kNone;
+    host_taken_[*free] = true;
+    host_of_.emplace(address, *free);
+    return *free;
   }
 
   [[nodiscard]] tl::unexpected<Error> nowhere(const JobFacts& facts, const std::string& who,
@@ -121,7 +122,8 @@ class Locator {
   std::map<Ipv6, Index> host_of_{};
   std::vector<bool> host_taken_;
   std::vector<bool> server_taken_;
-  std::vector<bool> serves_{};  // hosts with a server
+  std::vector<bool> serves_{};                  // hosts with a server
+  std::vector<std::vector<Index>> hosts_of_{};  // a rack
 };
 
 }  // namespace

@@ -273,21 +273,16 @@ class LevelsModel {
   }
   // A copy, whose consequences may come late in their turn.
   template <class Emit, class Do>
-  void late(const State& s, Step step, Emit& emit, Do act) const {
+  void late(const State& s, Step step, Emit& emit, Do act, bool of_epoch_before = false) const {
     State next = s;
-    Run run{*this, next, false};
+    Run run{*this, next, false, of_epoch_before};
     act(run);
     step.fair = false;
     emit(next, step);
   }
-
   template <class Emit, class Do>
   void before(const State& s, Step step, Emit& emit, Do act) const {
-    State next = s;
-    Run run{*this, next, false, true};
-    act(run);
-    step.fair = false;
-    emit(next, step);
+    late(s, step, emit, act, true);
   }
 
   [[nodiscard]] State learn(const State& s, int r) const {

@@ -86,6 +86,11 @@ def jobs_come_change_and_go_by_tallyctl(lab):
     box.config.write_text("nonsense: 1\n")
     assert "nothing was changed" in ctl.fails(NOT_MET, "config", "diff")
     assert "nothing was changed" in ctl.fails(NOT_MET, "restart")
+    cluster = pathlib.Path(lab.directory, "cluster.yaml")
+    cluster.write_text("nonsense: 1\n")
+    box.config.write_text(f"{box.yaml()}planner: {{cluster: {cluster}}}\n")
+    for words in (("config", "diff"), ("restart",)):
+        assert f"{cluster}:1:" in ctl.fails(NOT_MET, *words), words
     box.config.write_text(box.yaml())
     go_on(made)
     finish(made)

@@ -17,6 +17,7 @@ import cases_examples
 import cases_faults
 import cases_fleet
 import cases_http
+import cases_kv
 import cases_members
 import cases_observe
 import cases_operation
@@ -37,7 +38,7 @@ import cases_tools
 import cases_torch
 
 # Importing them registers their cases.
-assert (cases_bench and cases_control and cases_demo and cases_etcd and cases_examples and cases_faults and cases_fleet and cases_http and cases_members and cases_operation and cases_page and cases_plan and cases_python and cases_reload
+assert (cases_bench and cases_control and cases_demo and cases_etcd and cases_examples and cases_faults and cases_fleet and cases_http and cases_kv and cases_members and cases_operation and cases_page and cases_plan and cases_python and cases_reload
         and cases_server and cases_service and cases_session and cases_shared and cases_start and cases_state and cases_sums and cases_switchml
         and cases_systemd and cases_tools and cases_torch)
 

@@ -185,6 +185,31 @@ TEST(HazardRacks, everything_restarts_at_once) {
   for (const std::uint16_t r : rack.ranks()) EXPECT_EQ(rack.counted(r).generations, 1U) << "rank " << r;
 }
 
+// No echo of the parent reaches rack 1: its workers are not told, and half a lease later its box asks again. Meanwhile
+// nothing happens, or the parent loses its slots, or forgets all.
+TEST(HazardRacks, a_rack_that_never_lost_state_is_never_taken_for_one_that_did) {
+  for (const std::uint64_t epochs : {1U, 2U, 3U}) {
+    HazardRack rack(in_racks());
+    const std::size_t link = rack.link_to_parent(1);
+    Rule& lost = rack.lose({.worker = link, .up = false, .type = PacketType::kHeartbeat});
+    const Rule& asked = rack.record({.worker = link, .up = true, .type = PacketType::kJoin, .also = [](const Header& h) {
+                                       return h.epoch_id() != Epoch{};
+                                     }});
+    for (const std::uint16_t r : rack.ranks()) rack.worker(r).start();
+    ASSERT_TRUE(rack.until([&] { return asked.hits() >= 2; }));
+    EXPECT_TRUE(rack.worker(0).engine_running());
+    EXPECT_FALSE(rack.worker(2).engine_running());
+    if (epochs == 2) rack.box(0).restart_data_plane();
+    if (epochs == 3) rack.box(0).restart();
+    lost.left = 0;
+    rack.expect_exact(rack.reduce(16 * 20));
+    for (const std::uint16_t r : rack.ranks()) {
+      EXPECT_EQ(rack.counted(r).generations, 1U) << "rank " << r;
+      EXPECT_EQ(rack.counted(r).epochs, rack.rack_of(r) != 1 && epochs > 1 ? 2U : 1U) << "rank " << r;
+    }
+  }
+}
+
 TEST(HazardRacks, a_worker_that_dies_is_named_by_its_number_to_all_racks) {
   HazardRack rack(in_racks());
   rack.join();

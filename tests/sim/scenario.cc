@@ -11,9 +11,6 @@
 namespace tally::sim {
 namespace {
 
-// Present in half of the seeds; then anywhere up to `most`, small rates as likely as large ones.
-double swarm(Rng& rng, double most) { return rng.chance(0.5) ? 0 : most * rng.unit() * rng.unit(); }
-
 members::NativeConfig random_job(Rng& rng, std::size_t index) {
   members::NativeConfig job;
   job.priority = members::kMaxPriority;
@@ -94,7 +91,7 @@ void add_upsets(Scenario& s, Rng& rng) {
 // On the path, off it, and whole conversations again.
 void add_forgers(Scenario& s, Rng& rng) {
   if (rng.chance(0.4)) return;
-  s.faults.forge = swarm(rng, 0.5);
+  s.faults.forge = rng.often_none(0.5);
   if (rng.chance(0.2)) s.faults.forge_delay = 150 * kSecond;
   if (rng.chance(0.5)) s.made_up_every = rng.between(50, 20'000) * kMicrosecond;
   const auto count = rng.below(3);
@@ -254,13 +251,13 @@ Scenario sparse_scenario_of(std::uint64_t seed) {
   if (rng.chance(0.1)) s.workers[rng.below(s.workers.size())].sparse = false;
   s.link.delay = rng.between(2, 200) * kMicrosecond;
   s.link.vouched = rng.chance(0.5);
-  s.faults.loss = swarm(rng, 0.3);
-  s.faults.duplicate = swarm(rng, 0.3);
-  s.faults.reorder = swarm(rng, 0.5);
+  s.faults.loss = rng.often_none(0.3);
+  s.faults.duplicate = rng.often_none(0.3);
+  s.faults.reorder = rng.often_none(0.5);
   s.faults.reorder_delay = rng.between(1, 20'000) * kMicrosecond;
-  s.faults.corrupt = swarm(rng, 0.1);
-  s.faults.poison = s.link.vouched ? swarm(rng, 0.05) : 0;
-  s.faults.replay = swarm(rng, 0.5);
+  s.faults.corrupt = rng.often_none(0.1);
+  s.faults.poison = s.link.vouched ? rng.often_none(0.05) : 0;
+  s.faults.replay = rng.often_none(0.5);
   s.operations = static_cast<std::uint32_t>(rng.between(1, 4));
   s.largest = static_cast<std::uint32_t>(rng.between(100, rng.chance(0.2) ? 6'000 : 2'000));
   s.heal_at = rng.chance(0.7) ? rng.between(1, 100) * kMillisecond : rng.between(1, 3) * kSecond;
@@ -289,13 +286,13 @@ Scenario scenario_of(std::uint64_t seed) {
   }
   s.link.delay = rng.between(2, 200) * kMicrosecond;
   s.link.vouched = rng.chance(0.5);
-  s.faults.loss = swarm(rng, 0.3);
-  s.faults.duplicate = swarm(rng, 0.3);
-  s.faults.reorder = swarm(rng, 0.5);
+  s.faults.loss = rng.often_none(0.3);
+  s.faults.duplicate = rng.often_none(0.3);
+  s.faults.reorder = rng.often_none(0.5);
   s.faults.reorder_delay = rng.between(1, 20'000) * kMicrosecond;
-  s.faults.corrupt = swarm(rng, 0.1);
-  s.faults.poison = s.link.vouched ? swarm(rng, 0.05) : 0;
-  s.faults.replay = swarm(rng, 0.5);
+  s.faults.corrupt = rng.often_none(0.1);
+  s.faults.poison = s.link.vouched ? rng.often_none(0.05) : 0;
+  s.faults.replay = rng.often_none(0.5);
   s.operations = static_cast<std::uint32_t>(rng.between(1, 6));
   s.largest = static_cast<std::uint32_t>(rng.chance(0.1) ? 8000 : rng.between(20, 1500));
   if (shares) s.largest = std::min(s.largest, many ? 200U : 1'000U);

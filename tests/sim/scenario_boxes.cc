@@ -4,17 +4,14 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <utility>
 
-#include "jobs.h"
 #include "jobs/layout.h"
-#include "scenario.h"
+#include "scenario_draws.h"
 #include "tally/net.h"
 
 namespace tally::sim {
 namespace {
-
-// Absent in half of the seeds, else small rates as likely as large ones.
-double rate_up_to(Rng& rng, double most) { return rng.chance(0.5) ? 0 : most * rng.unit() * rng.unit(); }
 
 struct BoxesShape {
   std::uint8_t boxes = 2;
@@ -56,10 +53,7 @@ void add_boxes(Scenario& s, Rng& rng, const BoxesShape& shape,
   std::uint32_t demand = 0;
   for (const members::NativeConfig& job : jobs) demand += job.window;
   for (std::uint8_t i = 0; i < shape.boxes; ++i) {
-    SwitchOptions box;
-    box.self = test_box(i);
-    box.cores = static_cast<std::uint8_t>(rng.between(1, 3));
-    box.staged = rng.chance(0.2);
+    SwitchOptions box = draw_box(rng, i);
     box.shared_elements = 64;
     // From hardly any to more than enough.
     box.shared_entries = static_cast<std::uint32_t>(rng.between(1, rng.chance(0.3) ? 4 : 2 * demand));
@@ -81,8 +75,7 @@ members::NativeConfig job_over(Rng& rng, std::size_t index, const BoxesShape& sh
   job.elements = static_cast<std::uint16_t>(16 * rng.between(1, 4));
   job.window = 16U << rng.below(2);
   job.lease = rng.between(1, 2) * kSecond;
-  job.first_chunk =
-      rng.chance(0.5) ? Chunk{0xFFFF'FFFDU} : Chunk{static_cast<std::uint32_t>(rng.below(2'048))};
+  job.first_chunk = draw_first_chunk(rng);
   job.discipline = Discipline::kShared;
   job.server = ServerKind::kExternal;
   job.servers = shape.servers;
@@ -99,20 +92,11 @@ void add_members(Scenario& s, Rng& rng, const BoxesShape& shape) {
     const members::NativeConfig& job = s.box.jobs[j];
     const bool leaves = rng.chance(0.2);
     for (std::uint16_t r = 0; r < job.workers; ++r) {
-      WorkerOptions w;
-      w.index = s.workers.size();
-      w.job = job.name;
-      w.token = job.token;
-      w.rank = Rank{r};
-      w.world = job.workers;
-      w.elements = kMaxElements;
+      std::vector<jobs::Box> asked = boxes;  // the home, or it finds it
+      std::rotate(asked.begin(), asked.begin() + static_cast<std::ptrdiff_t>(rng.below(boxes.size())), asked.end());
+      WorkerOptions w = draw_worker(s, rng, job, Rank{r}, std::move(asked));
       w.binding = test_binding(static_cast<std::uint16_t>(j + 1), r);
       w.binding.port = PortIndex{static_cast<std::uint16_t>(w.index)};
-      w.boxes = boxes;  // it asks the home, or finds it
-      std::rotate(w.boxes.begin(), w.boxes.begin() + static_cast<std::ptrdiff_t>(rng.below(boxes.size())),
-                  w.boxes.end());
-      w.in_flight = static_cast<std::uint32_t>(rng.between(1, 4));
-      w.early = rng.chance(0.5);
       w.leaves = leaves;
       s.workers.push_back(w);
     }
@@ -133,22 +117,11 @@ void add_members(Scenario& s, Rng& rng, const BoxesShape& shape) {
 }
 
 void add_faults(Scenario& s, Rng& rng) {
-  const auto draw = [&rng](double share) {
-    Faults f;
-    f.loss = rate_up_to(rng, 0.3 * share);
-    f.duplicate = rate_up_to(rng, 0.3 * share);
-    f.reorder = rate_up_to(rng, 0.5 * share);
-    f.reorder_delay = rng.between(1, 20'000) * kMicrosecond;
-    f.corrupt = rate_up_to(rng, 0.1 * share);
-    f.replay = rate_up_to(rng, 0.5 * share);
-    if (rng.chance(0.2)) f.late = 0.05 * rng.unit() * rng.unit();
-    return f;
-  };
-  s.faults = draw(0.5);
-  s.faults.forge = rng.chance(0.7) ? 0 : rate_up_to(rng, 0.3);
+  s.faults = draw_faults(rng, 0.5);
+  s.faults.forge = rng.chance(0.7) ? 0 : rng.often_none(0.3);
   const std::size_t links = (s.workers.size() + s.servers.size()) * (1 + s.others.size());
   const auto worse = rng.chance(0.5) ? 0 : rng.below(links);
-  for (std::uint64_t i = 0; i < worse; ++i) s.link_faults.emplace_back(rng.below(links), draw(1));
+  for (std::uint64_t i = 0; i < worse; ++i) s.link_faults.emplace_back(rng.below(links), draw_faults(rng, 1));
   if (rng.chance(0.2)) s.made_up_every = rng.between(50, 20'000) * kMicrosecond;
 }
 
@@ -163,12 +136,10 @@ void add_blows_to_boxes(Scenario& s, Rng& rng) {
       Blow::kTakeOver,         Blow::kTakeOver};
   const auto count = rng.chance(0.1) ? 0 : rng.between(1, 9);
   for (std::uint64_t i = 0; i < count; ++i) {
-    PlannedBlow b{.when = rng.below(s.heal_at), .what = kBlows[rng.below(kBlows.size())]};
-    // Most plans are done soon after the first ENLIST; that is when blows count.
-    if (rng.chance(0.7)) b.when = rng.between(10, 300) * kMillisecond;
+    PlannedBlow b = draw_blow(s, rng, kBlows);
     const bool server = b.what == Blow::kPauseServer || b.what == Blow::kCrashServer;
     b.worker = rng.below(server ? s.servers.size() : s.workers.size());
-    b.lasts = rng.below(rng.chance(0.3) ? 4 * kSecond : 50 * kMillisecond);
+    b.lasts = draw_length(rng);
     b.box = rng.below(1 + s.others.size());
     if (b.what == Blow::kReplan) b.box = s.box.jobs[rng.below(s.box.jobs.size())].boxes->home;
     s.blows.push_back(b);

@@ -1,17 +1,14 @@
 // Seeds of jobs of racks: a box for each rack and one for the racks, and what each box and link suffers.
 
-#include <algorithm>
 #include <array>
+#include <string>
+#include <vector>
 
-#include "jobs.h"
-#include "scenario.h"
+#include "scenario_draws.h"
 #include "tally/net.h"
 
 namespace tally::sim {
 namespace {
-
-// Absent in half of the seeds, else small rates as likely as large ones.
-double often_none(Rng& rng, double most) { return rng.chance(0.5) ? 0 : most * rng.unit() * rng.unit(); }
 
 std::vector<std::uint8_t> any_racks(Rng& rng) {
   std::vector<std::uint8_t> workers(rng.chance(0.05) ? 1 : rng.between(2, rng.chance(0.6) ? 3 : 8));
@@ -32,10 +29,7 @@ members::NativeConfig job_of_racks(Rng& rng, const std::vector<std::uint8_t>& wo
 }
 
 SwitchOptions box_of(Rng& rng, std::uint8_t i, members::NativeConfig job) {
-  SwitchOptions box;
-  box.self = test_box(i);
-  box.cores = static_cast<std::uint8_t>(rng.between(1, 3));
-  box.staged = rng.chance(0.2);
+  SwitchOptions box = draw_box(rng, i);
   if (i != 0) {
     job.racks->rack = static_cast<std::uint8_t>(i - 1);
     job.racks->parent = mapped(test_box(0).ipv4);
@@ -43,8 +37,7 @@ SwitchOptions box_of(Rng& rng, std::uint8_t i, members::NativeConfig job) {
   job.workers = job.racks->ranks_here();
   job.elements = static_cast<std::uint16_t>(16 * rng.between(1, 4));
   job.window = 16U << rng.below(2);
-  job.first_chunk =
-      rng.chance(0.5) ? Chunk{0xFFFF'FFFDU} : Chunk{static_cast<std::uint32_t>(rng.below(2'048))};
+  job.first_chunk = draw_first_chunk(rng);
   box.jobs.push_back(job);
   return box;
 }
@@ -54,18 +47,10 @@ void add_workers_of(Scenario& s, Rng& rng, const members::NativeConfig& job) {
   for (std::size_t rack = 0; rack < s.racks; ++rack) {
     SwitchOptions& box = s.others[rack];
     for (std::uint16_t r = 0; r < job.racks->workers[rack]; ++r) {
-      WorkerOptions w;
-      w.index = s.workers.size();
-      w.job = job.name;
-      w.token = job.token;
-      w.rank = Rank{static_cast<std::uint16_t>(w.index)};
-      w.world = job.racks->world();
-      w.elements = kMaxElements;
-      w.binding = test_binding(1, static_cast<std::uint16_t>(w.index));
-      w.binding.port = PortIndex{static_cast<std::uint16_t>(w.index)};
-      w.boxes = {box.self};
-      w.in_flight = static_cast<std::uint32_t>(rng.between(1, 4));
-      w.early = rng.chance(0.5);
+      const auto number = static_cast<std::uint16_t>(s.workers.size());
+      WorkerOptions w = draw_worker(s, rng, job, Rank{number}, {box.self});
+      w.binding = test_binding(1, number);
+      w.binding.port = PortIndex{number};
       w.leaves = leaves;
       box.ports.push_back(w.binding.port);
       s.workers.push_back(w);
@@ -76,20 +61,9 @@ void add_workers_of(Scenario& s, Rng& rng, const members::NativeConfig& job) {
 }
 
 void add_faults_to_racks(Scenario& s, Rng& rng) {
-  const auto draw = [&rng](double share) {
-    Faults f;
-    f.loss = often_none(rng, 0.3 * share);
-    f.duplicate = often_none(rng, 0.3 * share);
-    f.reorder = often_none(rng, 0.5 * share);
-    f.reorder_delay = rng.between(1, 20'000) * kMicrosecond;
-    f.corrupt = often_none(rng, 0.1 * share);
-    f.replay = often_none(rng, 0.5 * share);
-    if (rng.chance(0.2)) f.late = 0.05 * rng.unit() * rng.unit();
-    return f;
-  };
-  s.faults = draw(0.5);
-  s.faults.poison = s.link.vouched ? often_none(rng, 0.03) : 0;
-  s.faults.forge = rng.chance(0.7) ? 0 : often_none(rng, 0.3);
+  s.faults = draw_faults(rng, 0.5);
+  s.faults.poison = s.link.vouched ? rng.often_none(0.03) : 0;
+  s.faults.forge = rng.chance(0.7) ? 0 : rng.often_none(0.3);
   // Links of a rack, to its parent above all.
   const auto worse = rng.chance(0.5) ? 0 : rng.between(1, s.racks);
   const std::size_t ends = s.workers.size() + s.racks;
@@ -97,7 +71,7 @@ void add_faults_to_racks(Scenario& s, Rng& rng) {
     const bool above = rng.chance(0.6);
     const std::size_t end = above ? s.workers.size() + rng.below(s.racks) : rng.below(s.workers.size());
     const std::size_t box = above ? 0 : rng.between(1, s.racks);
-    s.link_faults.emplace_back(box * ends + end, draw(1));
+    s.link_faults.emplace_back(box * ends + end, draw_faults(rng, 1));
   }
   if (rng.chance(0.2)) s.made_up_every = rng.between(50, 20'000) * kMicrosecond;
 }
@@ -118,11 +92,9 @@ void add_blows_to_racks(Scenario& s, Rng& rng) {
       Blow::kRestartTwice,     Blow::kRestartAndCrash,  Blow::kAbortByWorker, Blow::kRestartAmidOldControl};
   const auto count = rng.chance(0.1) ? 0 : rng.between(1, 7);
   for (std::uint64_t i = 0; i < count; ++i) {
-    PlannedBlow b{.when = rng.below(s.heal_at), .what = kBlows[rng.below(kBlows.size())]};
-    // Most plans are done soon after the racks have joined; that is when blows count.
-    if (rng.chance(0.7)) b.when = rng.between(10, 300) * kMillisecond;
+    PlannedBlow b = draw_blow(s, rng, kBlows);
     b.worker = rng.below(s.workers.size());
-    b.lasts = rng.below(rng.chance(0.3) ? 4 * kSecond : 50 * kMillisecond);
+    b.lasts = draw_length(rng);
     b.window = 16U << rng.below(2);
     b.box = rng.below(1 + s.racks);
     const bool of_link = b.what == Blow::kCutUp || b.what == Blow::kCutDown ||

@@ -20,6 +20,8 @@ class Rng {
   }
   bool chance(double p) noexcept { return unit() < p; }
   double unit() noexcept { return static_cast<double>(next() >> 11) * 0x1p-53; }
+  // In half of the cases 0; then up to `most`, small ones as likely as large ones.
+  double often_none(double most) noexcept { return chance(0.5) ? 0 : most * unit() * unit(); }
 
  private:
   std::uint64_t state_;

@@ -286,6 +286,29 @@ TEST_F(DaemonFleetPlans, WithoutEtcdNothingNewIsPlannedByTheFleet) {
   EXPECT_EQ(home.link->who_plans().trouble, "");
 }
 
+TEST_F(DaemonFleetPlans, AHomeWhosePlannerIsGoneForGoodPlansForItself) {
+  PlanningBox& home = add(1, true);
+  add(2, true);
+  home.give_job(four_workers("vgg"), now);
+  ASSERT_TRUE(run_until([&] { return !home.job("vgg").planner.empty(); }));
+  home.store->faults.unreachable = true;
+  ASSERT_TRUE(run_until([&] { return !home.link->who_plans().trouble.empty(); }));
+  home.mine[0].usable = 1;
+  home.new_epoch(home.mine[0], now);
+  run(60 * kSecond);
+  EXPECT_FALSE(home.desk.work(now).has_value()) << "it may come back";
+  run(250 * kSecond);
+  EXPECT_THAT(home.link->who_plans().trouble, HasSubstr("homes plan their own jobs by now"));
+  auto work = home.desk.work(now);
+  ASSERT_TRUE(work.has_value());
+  EXPECT_FALSE(work->fleet);
+  home.desk.done(planning::do_work(std::move(*work)));
+  EXPECT_TRUE(home.job("vgg").baselines.has_value());
+  home.store->faults.unreachable = false;
+  ASSERT_TRUE(run_until([&] { return !home.job("vgg").planner.empty(); })) << "which ends with the fleet's return";
+  EXPECT_FALSE(home.desk.work(now + kSecond).has_value());
+}
+
 TEST_F(DaemonFleetPlans, AJobThatCannotBePlannedIsSaidOnceAndKeepsItsOwnPlan) {
   PlanningBox& home = add(1, false);
   PlanningBox& other = add(2, true);

@@ -59,6 +59,17 @@ TEST_F(DaemonWatch, SaysWhichPoolGivesToWhomAndWhenItGrows) {
                                   "job 'bulk': forming anew: its members are called back"));
 }
 
+// Who looks for the boxes of a name finds those of the job that has it by now.
+TEST_F(DaemonWatch, AJobThatIsWithdrawnHasNoBoxesAnyMore) {
+  bulk.boxes.emplace().home = 1;
+  look();
+  watch.gone(JobId{1});
+  EXPECT_FALSE(watch.jobs().at(JobId{1}).boxes.has_value());
+  bulk.id = JobId{2};
+  look();
+  EXPECT_EQ(watch.jobs().at(JobId{2}).boxes->home, 1U);
+}
+
 // The last few that a job waits for are named, servers too; a server that restarts is told of.
 TEST_F(DaemonWatch, SaysWhomAFormingJobWaitsFor) {
   members::JobStatus& job = bulk;

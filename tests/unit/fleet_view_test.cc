@@ -108,6 +108,33 @@ TEST(FleetView, MoreBoxesThanAPlanCanNameAreNone) {
   EXPECT_EQ(view.bad().begin()->second, "the fleet has 64 boxes already");
 }
 
+TEST(FleetView, ABoxForWhichThereWasNoRoomIsThereOnceThereIs) {
+  View view("/tally");
+  const auto pair_of = [](std::size_t i) {
+    return Pair{"/tally/box/b" + std::to_string(i), text_of(box_record("b", i + 1)), 2, 2, 7};
+  };
+  std::vector<Pair> pairs;
+  for (std::size_t i = 0; i < kMostBoxes + 2; ++i) pairs.push_back(pair_of(i));
+  view.reset(pairs, 2);
+  ASSERT_EQ(view.bad().size(), 2U);
+  texts(view);
+  view.apply({{true, {.key = "/tally/box/b3"}}}, 3);
+  EXPECT_EQ(view.boxes().size(), kMostBoxes);
+  EXPECT_EQ(view.bad().size(), 1U);
+  EXPECT_TRUE(view.boxes().contains("b64"));
+  EXPECT_THAT(texts(view), ElementsAre("box b3 is gone", "box b64 is there"));
+  // One that went while it waited does not come.
+  view.apply({{true, {.key = "/tally/box/b65"}}, {true, {.key = "/tally/box/b4"}}}, 4);
+  EXPECT_EQ(view.boxes().size(), kMostBoxes - 1);
+  EXPECT_THAT(view.bad(), IsEmpty());
+  // A record that is none any more makes room as well.
+  view.apply({{false, pair_of(4)}, {false, pair_of(3)}}, 5);
+  ASSERT_EQ(view.bad().size(), 1U);
+  view.apply({{false, {"/tally/box/b5", "x", 2, 6, 7}}}, 6);
+  EXPECT_TRUE(view.boxes().contains("b3"));
+  EXPECT_FALSE(view.boxes().contains("b5"));
+}
+
 TEST(FleetView, ReadAnewIsWhatWatchingWouldHaveBeen) {
   View view("/tally");
   view.reset({{"/tally/box/a", text_of(box_record("a", 1)), 2, 2, 7},

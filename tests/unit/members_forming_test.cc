@@ -57,6 +57,45 @@ TEST(MembersForming, WaitsForTheDataCoresAndAnswersTheNewestJoin) {
   EXPECT_TRUE(bench.answers().empty());
 }
 
+// What the epoch may use: the cores' row and the members say the same.
+TEST(MembersForming, ZerosAreLeftOutWhereEverybodyUnderstandsThat) {
+  const auto forms = [](const members::NativeConfig& config, std::uint64_t of_the_last) {
+    Bench bench;
+    const JobId id = bench.declare(config);
+    std::vector<Peer> peers;
+    for (std::uint16_t r = 0; r < config.workers; ++r) peers.emplace_back(r, config.workers).features = ~0ULL;
+    peers.back().features = of_the_last;
+    EXPECT_TRUE(bench.form(peers));
+    for (Peer& p : peers)
+      EXPECT_EQ(only(bench.send(p, p.join()), PacketType::kJoined, p).header.contributors.host(),
+                bench.row(id)->sparse ? kFeatureSparse : 0);
+    return bench.row(id)->sparse;
+  };
+  EXPECT_TRUE(forms(config_of(3), kFeatureSparse));
+  EXPECT_FALSE(forms(config_of(3), ~kFeatureSparse)) << "other features of a later version";
+  EXPECT_FALSE(forms(config_of(1), kFeatureSparse)) << "its packet is the sum";
+  members::NativeConfig config = config_of(3);
+  config.stragglers = {{50 * kMillisecond, 1}};
+  EXPECT_FALSE(forms(config, kFeatureSparse));
+}
+
+// A process that takes another's place may understand less.
+TEST(MembersForming, AnOfferRestsOnWhatTheNewestProcessesUnderstand) {
+  Bench bench;
+  const JobId id = bench.declare(config_of(2));
+  bench.cores_wait = true;
+  bench.settle();
+  Peer a(0);
+  Peer b(1);
+  a.features = b.features = kFeatureSparse;
+  bench.send(a, a.join());
+  bench.send(b, b.join());
+  ASSERT_TRUE(bench.row(id)->sparse);
+  b.features = 0;
+  bench.send(b, b.join());
+  EXPECT_FALSE(bench.row(id)->sparse);
+}
+
 TEST(MembersForming, RowIsWhatTheMembersAreTold) {
   Bench bench(65'536, 4);
   members::NativeConfig config = config_of(3);

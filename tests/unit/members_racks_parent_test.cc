@@ -72,6 +72,20 @@ TEST_F(MembersRacksRestart, ABoxWhoseClockWasSetBackIsNotHeardUntilThen) {
   expect_adopted();
 }
 
+// A rack's box says no JOIN as long as all is well: its next one may come after years, and is still newer.
+TEST_F(MembersRacksRestart, TheBoxOfARackAfterAnyTimeIsNewerThanItWas) {
+  for (const TimeNs days : {25, 40, 1'000}) {
+    auto later = racks[0].options;
+    later.calendar += days * 24 * 3'600 * kSecond;
+    racks[0].options = later;
+    forget(racks[0]);
+    pass(6 * kSecond);
+    expect_adopted();
+    EXPECT_EQ(all[0].epochs.size(), all[4].epochs.size()) << days << " days";
+    epoch = all[0].epoch;
+  }
+}
+
 TEST_F(MembersRacksRestart, AllBoxes) {
   forget(parent);
   for (Bench& box : racks) forget(box);

@@ -310,31 +310,6 @@ TEST_F(MembersRacksRunning, SilenceOfTheParentEndsTheJobAfterItsLease) {
   EXPECT_THAT(told(), Each(HasSubstr("the parent at 10.9.0.9 was silent for 10.")));
 }
 
-// Also in the first epoch of a generation, of which the workers' own JOINs knew nothing.
-TEST_F(MembersRacksRunning, ARefusalWithoutTagEndsNoJobOfWhichTheParentIsInDoubt) {
-  down = [](std::size_t, const Bytes& d) { return type_of(d) == PacketType::kJoined; };
-  ASSERT_TRUE(parent.members->withdraw("resnet"));
-  pass(8 * kSecond);
-  ASSERT_GE(count_in(went_down, PacketType::kJoined), 1U);
-  EXPECT_EQ(running(), 5U);
-  EXPECT_THAT(told(), Each(IsEmpty()));
-  EXPECT_EQ(status(0).racks->state, members::ParentState::kDoubted);
-}
-
-TEST_F(MembersRacksRunning, HalfALeaseOfSilenceIsAskedAboutAndTheWorkersGoOn) {
-  const std::uint32_t epoch = all[0].epoch;
-  down = [](std::size_t, const Bytes& d) { return type_of(d) != PacketType::kHeartbeat; };
-  forget_what_was_said();
-  pass(30 * kSecond);
-  EXPECT_EQ(running(), 5U);
-  EXPECT_EQ(all[0].epoch, epoch);
-  EXPECT_GE(count_in(went_up, PacketType::kJoin), 8U);
-  for (const auto& [rack, d] : went_up) {
-    EXPECT_TRUE(type_of(d) != PacketType::kJoin || wire_at<Header>(d.data()).epoch.host() == epoch);
-  }
-  expect_one_epoch();
-}
-
 TEST_F(MembersRacksRunning, AParentThatMovedIsFoundAndTheRowsSayWhereItIs) {
   down = [](std::size_t, const Bytes&) { return false; };
   up = down;

@@ -90,6 +90,7 @@ Bytes Peer::join_again() const {
   Header h;
   h.type = PacketType::kJoin;
   h.rank = Be<std::uint16_t>(rank);
+  h.contributors = Be{features};
   return tagged(h, payload, job_key());
 }
 

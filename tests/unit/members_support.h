@@ -35,6 +35,7 @@ struct Peer {
   std::uint32_t lowest = 0;
   std::uint32_t next = 0;
   std::uint16_t elements = 352;
+  std::uint64_t features = 0;
   GenerationRecord last{};
   jobs::Binding binding{};
   // From the newest JOINED(running).

@@ -14,6 +14,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::SizeIs;
 
 // A home with one job, its membership as far as the desk sees it: whoever is told to plan anew is called back and has
 // another epoch a round trip later.
@@ -57,6 +58,11 @@ class PlanningDesk : public testing::Test {
   }
   void run(TimeNs time) {
     for (const TimeNs end = now_ + time; now_ < end; now_ += 5 * kMillisecond) turn();
+  }
+  // Of contributions, while all four meet here for each chunk.
+  void saw_misses(double share) {
+    const auto denied = static_cast<std::uint64_t>(4e6 * share);
+    desk_.saw_slots("vgg", 1'000'000 - denied / 4, denied, now_);
   }
   const Desk::Job& job() { return desk_.jobs().at("vgg"); }
   std::string notes() {
@@ -344,19 +350,22 @@ TEST_F(PlanningDesk, NewsOfALostBoxBringItBackAtOnce) {
   EXPECT_EQ(facts_.usable, 3U);
 }
 
-TEST_F(PlanningDesk, ContributionsWithoutASlotMoveToOtherBoxes) {
-  desk_.set_cluster(
-      cluster_of("leaf_spine: {racks: 2, spines: 1, hosts: 3, nic: 10G, uplink: 100G}\n"
-                 "places: [{rack: \"rack[1-2]\", addresses: \"10.0.[1-2].0/24\"}]\n"
-                 "boxes: [{at: racks, rate: 20G, address: \"10.0.[1-2].1\"}, {at: spine1, rate: 30G, "
-                 "address: 10.0.3.1}]\n"
-                 "servers: [{name: \"ps[1-2]\", rack: \"rack[1-2]\", nic: 20G}]\n"),
-      now_);
-  facts_.boxes.push_back(at(3, 1));
-  facts_.usable = 7;
-  new_epoch();
-  run(3 * kSecond);
-  const auto groups_here = [&] {
+// Of three boxes this one is in the first rack, and everybody may use each.
+struct PlanningDeskWithASpine : PlanningDesk {
+  PlanningDeskWithASpine() {
+    desk_.set_cluster(
+        cluster_of("leaf_spine: {racks: 2, spines: 1, hosts: 3, nic: 10G, uplink: 100G}\n"
+                   "places: [{rack: \"rack[1-2]\", addresses: \"10.0.[1-2].0/24\"}]\n"
+                   "boxes: [{at: racks, rate: 20G, address: \"10.0.[1-2].1\"}, {at: spine1, rate: 30G, "
+                   "address: 10.0.3.1}]\n"
+                   "servers: [{name: \"ps[1-2]\", rack: \"rack[1-2]\", nic: 20G}]\n"),
+        now_);
+    facts_.boxes.push_back(at(3, 1));
+    facts_.usable = 7;
+    new_epoch();
+    run(3 * kSecond);
+  }
+  std::size_t groups_here() {
     std::size_t groups = 0;
     for (std::size_t box = 0; box < plan_.boxes.size(); ++box) {
       if (plan_.boxes[box] != at(1, 1)) continue;
@@ -364,16 +373,48 @@ TEST_F(PlanningDesk, ContributionsWithoutASlotMoveToOtherBoxes) {
         groups += plan_.here(static_cast<BoxIndex>(box), g) != 0;
     }
     return groups;
-  };
+  }
+};
+
+TEST_F(PlanningDeskWithASpine, ContributionsWithoutASlotMoveToOtherBoxes) {
   const std::size_t before = groups_here();
   ASSERT_GT(before, 0U);
-  desk_.saw_misses("vgg", 0.005, now_);
+  saw_misses(0.005);
   run(3 * kSecond);
   EXPECT_EQ(groups_here(), before) << "half a percent is no reason";
-  desk_.saw_misses("vgg", 0.5, now_);
+  saw_misses(0.5);
   run(3 * kSecond);
   EXPECT_LT(groups_here(), before);
   EXPECT_EQ(job().cause, Cause::kMisses);
+}
+
+TEST_F(PlanningDeskWithASpine, WhatMissesTookFromABoxComesBackInTime) {
+  const auto limits = [&] { return desk_.work_for_fleet({facts_})->limits; };
+  saw_misses(0.5);
+  run(3 * kSecond);
+  ASSERT_EQ(job().cause, Cause::kMisses);
+  run(590 * kSecond);
+  EXPECT_THAT(limits(), SizeIs(1)) << "slots are still as few, for all that is known";
+  const int works = works_;
+  run(10 * kSecond);
+  EXPECT_THAT(limits(), IsEmpty());
+  EXPECT_GT(works_, works) << "and it is seen whether that is worth a plan";
+}
+
+// Half of the workers meet at a rack's own box: a slot there is one for two contributions, not for four.
+TEST_F(PlanningDesk, MissesOfARacksOwnBoxAreOfThoseWhoReachIt) {
+  desk_.set_cluster(two_racks(), now_);
+  new_epoch();
+  run(3 * kSecond);
+  const auto is_looked_for = [&] {
+    run(kSecond);
+    return notes().find("another plan is looked for (misses") != std::string::npos;
+  };
+  (void)notes();
+  desk_.saw_slots("vgg", 1'000, 19, now_);
+  EXPECT_FALSE(is_looked_for()) << "19 of 2,019";
+  desk_.saw_slots("vgg", 1'000, 21, now_);
+  EXPECT_TRUE(is_looked_for()) << "21 of 2,021 are more than a percent";
 }
 
 // With slots too few everywhere no plan helps, and nobody looks for one again each second.
@@ -383,7 +424,7 @@ TEST_F(PlanningDesk, WhatNoPlanMendsIsLookedAtOnceInAWhile) {
   run(3 * kSecond);
   const int works = works_;
   for (int second = 0; second < 20; ++second) {
-    desk_.saw_misses("vgg", 0.02, now_);
+    saw_misses(0.02);
     run(kSecond);
   }
   EXPECT_LE(works_, works + 2);
@@ -408,6 +449,46 @@ TEST_F(PlanningDesk, AnEpochForAnotherReasonKeepsItsPlan) {
   EXPECT_EQ(job().cause, Cause::kRenewed);
   run(5 * kSecond);
   EXPECT_EQ(wishes_, 1);
+}
+
+// Membership asks again when somebody is lost while the epoch is offered.
+TEST_F(PlanningDesk, AnEpochHasTheCauseForWhichItWasAskedFirst) {
+  desk_.set_cluster(two_racks(), now_);
+  (void)desk_.plan(request(), now_);
+  new_epoch();
+  EXPECT_EQ(job().cause, Cause::kFirst);
+  facts_.usable = 1;
+  (void)desk_.plan(request(), now_);
+  const TimeNs asked = now_;
+  new_epoch();
+  ASSERT_GT(now_, asked);
+  EXPECT_EQ(job().cause, Cause::kLost);
+  EXPECT_EQ(job().cause_text, "the box at 10.0.2.1");
+  EXPECT_EQ(desk_.changes()[static_cast<std::size_t>(Cause::kLost)], 1U);
+  new_epoch();
+  EXPECT_EQ(job().cause, Cause::kRenewed) << "the next one has its own";
+  EXPECT_EQ(job().cause_text, "");
+}
+
+// Members wait for the thread that answers.
+TEST_F(PlanningDesk, OfManyJobsThatAskTogetherTheLastHaveAllBoxesAlikeUntilTheNextRound) {
+  desk_.set_cluster(two_racks(), now_);
+  const auto ask = [&](int number) {
+    facts_.job = "job" + std::to_string(number);
+    return desk_.plan(request(), now_);
+  };
+  std::size_t planned = 0;
+  for (int number = 0; number < 250; ++number) {
+    (void)ask(number);
+    planned += desk_.jobs().at(facts_.job).plan.planned() ? 1 : 0;
+  }
+  EXPECT_GE(planned, 100U);
+  EXPECT_LT(planned, 200U) << "50 ms, at a microsecond for each rack, box and job";
+  EXPECT_THAT(desk_.jobs().at("job249").plan.why_not, HasSubstr("many jobs asked for plans together"));
+  EXPECT_EQ(ask(249), members::even_plan(request()));
+  now_ += 60 * kMillisecond;
+  (void)ask(250);
+  EXPECT_TRUE(desk_.jobs().at("job250").plan.planned()) << "the next round";
 }
 
 TEST_F(PlanningDesk, AnotherFileOfTheClusterIsPlannedFor) {

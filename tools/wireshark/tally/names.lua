@@ -30,7 +30,7 @@ local names = {
 names.type = {
   [1] = "CONTRIBUTE", [2] = "RESULT", [3] = "PARTIAL", [4] = "FLUSH", [5] = "RESEND", [6] = "QUERY", [7] = "ANSWER",
   [8] = "REJECT", [9] = "JOIN", [10] = "JOINED", [11] = "LEAVE", [12] = "HEARTBEAT", [13] = "ABORT", [14] = "PROBE",
-  [15] = "NACK", [16] = "CHALLENGE", [17] = "PLAN", [18] = "LOST", [19] = "ENLIST",
+  [15] = "NACK", [16] = "CHALLENGE", [17] = "PLAN", [18] = "LOST", [19] = "ENLIST", [20] = "ZERO_RUN",
 }
 names.flag = { [1] = "RETRANSMIT", [2] = "DIRECT", [4] = "OVERFLOW", [8] = "COLLISION", [16] = "ZERO",
   [32] = "INCOMPLETE", [64] = "PLANNED", [128] = "RACKS" }

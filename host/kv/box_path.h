@@ -1,0 +1,63 @@
+#pragma once
+// Sums of all workers through a box: what of the requests takes this way, and how. The seam of the key-value interface to
+// the data plane; the rest goes to the servers.
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_set>
+
+#include "tally/kv_core.h"
+#include "tally/worker.h"
+
+namespace tally::kv {
+
+class BoxPath {
+ public:
+  // Joins the job of WorkerOptions::from_environment() as this rank of so many. Throws.
+  [[nodiscard]] static std::unique_ptr<BoxPath> join(int rank, int workers);
+
+  // Whether a request takes this way. Pure: all workers must come to the same answer.
+  [[nodiscard]] static bool takes(const DenseRequest& request) noexcept;
+
+  using Done = std::function<void(std::optional<Failure>)>;
+  // Sums run in the order of the calls, which is the same at all workers. That all mean the same keys and lens is found out
+  // before the first sum of them; who differs fails, at all workers. done: on a thread that must not wait.
+  void sum(DenseRequest request, Done done);
+  [[nodiscard]] std::uint64_t sums() const;
+
+  // After the last sum: waits for the other workers.
+  void leave();
+
+ private:
+  explicit BoxPath(Worker worker, int workers) : workers_(workers), worker_(std::move(worker)) {}
+  struct Waiting {
+    DenseRequest request;
+    std::uint64_t name = 0;  // of keys, lens and type
+    Done done{};
+  };
+
+  void pump();  // under the mutex
+  void issue(Waiting waiting);
+  void agreed(const Result<OperationStats>& result);
+
+  mutable std::mutex mutex_{};
+  std::deque<Waiting> waiting_{};
+  bool asking_ = false;  // whether all mean what is first
+  std::unordered_set<std::uint64_t> known_{};
+  std::uint64_t sums_ = 0;
+  const int workers_;
+  std::vector<std::int32_t> question_{};
+  Worker worker_;  // the last member: its thread uses the others
+};
+
+// What a worker says so that all know whether all say the same: a name of 60 bits in five pieces, and their squares.
+// Over any number of workers below 2^7, sum and sum of squares tell whether the pieces were equal.
+[[nodiscard]] std::vector<std::int32_t> question_of(std::uint64_t name);
+[[nodiscard]] bool all_equal(const std::vector<std::int32_t>& sums, int workers);
+[[nodiscard]] std::uint64_t name_of(const DenseRequest& request) noexcept;
+
+}  // namespace tally::kv

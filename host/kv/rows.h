@@ -1,0 +1,64 @@
+#pragma once
+// What tally-kv keeps: rows of floats by key, and what a push does to them. Each row has its length from the first push on.
+// One thread.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "tally/kv_merge.h"
+
+namespace tally::kv {
+
+enum class Rule : std::uint8_t {
+  kSum,  // row += pushed
+  kSgd,  // row -= rate * pushed
+};
+
+struct RowsOptions {
+  Rule rule = Rule::kSum;
+  float rate = 0.01F;          // of kSgd
+  std::size_t dimension = 1;   // of a row that is pulled, without lens to go by, before it was pushed: zeros
+  std::size_t most_bytes = 0;  // of all rows
+};
+
+class Rows {
+ public:
+  explicit Rows(const RowsOptions& options);
+
+  // lens empty: `each` values for each key. Throws a Failure, before anything is changed, with the index of the key; `first`
+  // is that of keys[0].
+  void push(std::span<const Key> keys, std::span<const int> lens, std::size_t each, const float* vals,
+            std::size_t first);
+  // Appends values and lengths.
+  void pull(std::span<const Key> keys, std::vector<float>& vals, std::vector<int>& lens) const;
+
+  [[nodiscard]] std::size_t size() const noexcept { return used_; }
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+
+ private:
+  struct Place {
+    Key key = 0;
+    float* row = nullptr;  // nullptr: free
+    std::uint32_t length = 0;
+  };
+  static constexpr std::size_t kPageFloats = std::size_t{1} << 16;
+
+  [[nodiscard]] const Place* find(Key key) const noexcept;
+  Place& put(Key key, std::size_t length);
+  [[nodiscard]] float* allocate(std::size_t length);
+  void grow();
+  [[nodiscard]] std::size_t slot_of(Key key) const noexcept;
+
+  const RowsOptions options_;
+  std::vector<Place> table_;  // linear probing; a power of two, at most three quarters full
+  std::size_t used_ = 0;
+  std::vector<std::unique_ptr<float[]>> pages_{};
+  std::size_t page_left_ = 0;
+  float* page_at_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace tally::kv

@@ -1,0 +1,121 @@
+#pragma once
+// Pushes of all workers made one: a server that counts on every worker's gradient waits for them here. One thread.
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "tally/kv_core.h"
+
+namespace tally::kv {
+
+template <class Val>
+struct KVPairs {
+  SArray<Key> keys{};
+  SArray<Val> vals{};
+  SArray<int> lens{};  // values of each key; empty: all have as many
+  int priority = 0;    // larger ones leave earlier, but never before another request of the same keys
+};
+
+// Requests merge when cmd, keys, lens, push and pull are equal. A worker that pushes again before the others did begins
+// the next round: a round has each worker once.
+template <class Val>
+class MergeRounds {
+ public:
+  struct Round {
+    KVMeta meta;
+    KVPairs<Val> data;
+  };
+
+  explicit MergeRounds(int workers) : workers_(workers) {}
+
+  // The round that is complete by this request, if one is. Throws a Failure, and forgets the request, when its values
+  // are not as many as those it would be added to.
+  [[nodiscard]] std::vector<Round> add(const KVMeta& meta, const KVPairs<Val>& data) {
+    const Signature signature{meta.cmd, meta.push, meta.pull, to_vector(data.keys), to_vector(data.lens)};
+    std::deque<Open>& rounds = open_[signature];
+    const int rank = meta.rank();
+    auto round = rounds.begin();
+    while (round != rounds.end() && round->has(rank)) ++round;
+    if (round == rounds.end()) {
+      rounds.emplace_back();
+      round = rounds.end() - 1;
+      round->sum = data;
+      round->sum.vals = SArray<Val>();
+      round->sum.vals.CopyFrom(data.vals);
+    } else {
+      if (round->sum.vals.size() != data.vals.size())
+        throw Failure(ErrorCode::kInvalidArgument,
+                      "worker " + std::to_string(rank) + " pushes " + std::to_string(data.vals.size()) +
+                          " values for keys of which worker " + std::to_string(round->parts.front().rank()) +
+                          " pushed " + std::to_string(round->sum.vals.size()));
+      for (std::size_t i = 0; i < data.vals.size(); ++i)
+        round->sum.vals[i] = static_cast<Val>(round->sum.vals[i] + data.vals[i]);
+    }
+    round->parts.push_back(meta);
+    if (static_cast<int>(round->parts.size()) < workers_) return {};
+    // Rounds of one signature become complete in their order: a worker is in an earlier one before a later one.
+    std::vector<Round> complete;
+    complete.push_back({merged(std::move(round->parts)), std::move(round->sum)});
+    rounds.erase(round);
+    if (rounds.empty()) open_.erase(signature);
+    return complete;
+  }
+
+  // Rounds that worker `rank` is missing in, which now never become complete: whom to tell.
+  [[nodiscard]] std::vector<KVMeta> take_hopeless(int rank) {
+    std::vector<KVMeta> waiting;
+    for (auto at = open_.begin(); at != open_.end();) {
+      std::deque<Open>& rounds = at->second;
+      for (auto round = rounds.begin(); round != rounds.end();) {
+        if (round->has(rank)) {
+          ++round;
+          continue;
+        }
+        waiting.insert(waiting.end(), round->parts.begin(), round->parts.end());
+        round = rounds.erase(round);
+      }
+      at = rounds.empty() ? open_.erase(at) : std::next(at);
+    }
+    return waiting;
+  }
+
+ private:
+  using Signature = std::tuple<int, bool, bool, std::vector<Key>, std::vector<int>>;
+  struct Open {
+    KVPairs<Val> sum{};
+    std::vector<KVMeta> parts{};
+    [[nodiscard]] bool has(int rank) const noexcept {
+      for (const KVMeta& part : parts) {
+        if (part.rank() == rank) return true;
+      }
+      return false;
+    }
+  };
+
+  template <class T>
+  [[nodiscard]] static std::vector<T> to_vector(const SArray<T>& array) {
+    return {array.begin(), array.end()};
+  }
+
+  [[nodiscard]] KVMeta merged(std::vector<KVMeta> parts) const {
+    KVMeta meta = parts.front();
+    meta.num_merge = static_cast<int>(parts.size());
+    meta.contributors.assign(static_cast<std::size_t>(workers_ + 63) / 64, 0);
+    for (const KVMeta& part : parts) {
+      const auto rank = static_cast<unsigned>(part.rank());
+      meta.contributors[rank / 64] |= std::uint64_t{1} << (rank % 64);
+    }
+    meta.merged = std::make_shared<const std::vector<KVMeta>>(std::move(parts));
+    return meta;
+  }
+
+  int workers_;
+  std::map<Signature, std::deque<Open>> open_{};
+};
+
+}  // namespace tally::kv

@@ -1,0 +1,142 @@
+// A worker of a key-value system as its owner would write it for PS-lite: `ps/ps.h` and the environment, nothing else of ours.
+//
+//   app     pushes 10,000 keys 50 times and pulls them: 50 times the values
+//   hold    pushes, says so, waits for a line, pushes again and says what became of it
+//   dense   PushPulls: every worker gets the sum of all; then with keys that differ, which all are told
+//   rate    N: pushes and pulls N keys for a while and says how many a second
+//
+// Says 'good', or what is wrong, with exit code 1.
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "ps/ps.h"
+
+namespace {
+
+void expect(bool right, const std::string& what) {
+  if (!right) throw std::runtime_error(what);
+}
+
+std::vector<ps::Key> keys_of(std::size_t count, int rank) {
+  std::vector<ps::Key> keys(count);
+  for (std::size_t i = 0; i < count; ++i) keys[i] = ps::kMaxKey / count * i + static_cast<ps::Key>(rank);
+  return keys;
+}
+
+void app() {
+  constexpr int kRepeat = 50;
+  ps::KVWorker<float> kv(0, 0);
+  const auto keys = keys_of(10'000, ps::MyRank());
+  std::vector<float> vals(keys.size());
+  std::srand(static_cast<unsigned>(ps::MyRank() + 7));
+  for (float& val : vals) val = static_cast<float>(std::rand() % 1000);
+  std::vector<int> timestamps;
+  for (int i = 0; i < kRepeat; ++i) timestamps.push_back(kv.Push(keys, vals));
+  for (const int timestamp : timestamps) kv.Wait(timestamp);
+  std::vector<float> got;
+  kv.Wait(kv.Pull(keys, &got));
+  float error = 0;
+  for (std::size_t i = 0; i < keys.size(); ++i) error += std::fabs(got[i] - vals[i] * kRepeat);
+  expect(error == 0, "error " + std::to_string(error));
+  ps::Postoffice::Get()->Barrier(0, ps::kWorkerGroup);
+}
+
+void hold() {
+  ps::KVWorker<float> kv(0, 0);
+  const std::vector<ps::Key> keys{1, ps::kMaxKey};
+  kv.Wait(kv.Push(keys, {1, 1}));
+  std::cout << "pushed" << std::endl;
+  std::string line;
+  std::getline(std::cin, line);
+  try {
+    kv.Wait(kv.Push(keys, {1, 1}));
+    std::cout << "pushed again" << std::endl;
+  } catch (const std::exception& error) {
+    std::cout << "failed: " << error.what() << std::endl;
+  }
+  std::vector<float> got;
+  kv.Wait(kv.Pull({1}, &got));
+  expect(got[0] >= 2, "the first push is lost");
+}
+
+void dense() {
+  ps::KVWorker<float> kv(0, 0);
+  const int workers = ps::NumWorkers();
+  std::vector<std::vector<float>> outs(8);
+  std::vector<int> timestamps;
+  for (int round = 0; round < 3; ++round) {
+    timestamps.clear();
+    for (std::size_t tensor = 0; tensor < outs.size(); ++tensor) {
+      const std::vector<float> mine(1000 * (tensor + 1), static_cast<float>(ps::MyRank() + round));
+      outs[tensor].clear();
+      timestamps.push_back(kv.PushPull({tensor}, mine, &outs[tensor]));
+    }
+    const float sum = static_cast<float>(workers * (workers - 1) / 2 + workers * round);
+    for (std::size_t tensor = 0; tensor < outs.size(); ++tensor) {
+      kv.Wait(timestamps[tensor]);
+      expect(outs[tensor] == std::vector<float>(1000 * (tensor + 1), sum),
+             "round " + std::to_string(round) + ", tensor " + std::to_string(tensor) + " is no sum");
+    }
+  }
+  // As many values, other keys.
+  std::vector<float> two;
+  try {
+    kv.Wait(kv.PushPull({static_cast<ps::Key>(100 + ps::MyRank())}, {1, 2}, &two));
+    expect(false, "keys that differ were summed");
+  } catch (const tally::kv::Failure& failure) {
+    expect(std::string(failure.what()).find("not the same at all workers") != std::string::npos,
+           failure.what());
+  }
+  two.clear();
+  kv.Wait(kv.PushPull({100}, {1, 2}, &two));
+  expect(two == std::vector<float>{static_cast<float>(workers), static_cast<float>(2 * workers)},
+         "no sum after a refusal");
+}
+
+void rate(std::size_t count, int depth) {
+  ps::KVWorker<float> kv(0, 0);
+  const auto keys = keys_of(count, ps::MyRank());
+  const ps::SArray<ps::Key> shared(keys);
+  const ps::SArray<float> vals(count, 1.F);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto seconds = [begin] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  std::vector<int> timestamps;
+  while (seconds() < 3) {
+    timestamps.push_back(kv.ZPush(shared, vals));
+    if (timestamps.size() > static_cast<std::size_t>(depth))
+      kv.Wait(timestamps[timestamps.size() - 1 - static_cast<std::size_t>(depth)]);
+  }
+  for (const int timestamp : timestamps) kv.Wait(timestamp);
+  std::printf("%.0f pairs a second, %.0f requests a second\n",
+              static_cast<double>(count * timestamps.size()) / seconds(),
+              static_cast<double>(timestamps.size()) / seconds());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const std::string what = argc > 1 ? argv[1] : "app";
+    ps::Start(0);
+    if (what == "app") app();
+    if (what == "hold") hold();
+    if (what == "dense") dense();
+    if (what == "rate") rate(std::strtoull(argv[2], nullptr, 10), std::atoi(argv[3]));
+    ps::Finalize(0);
+    std::cout << "good" << std::endl;
+    return 0;
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << std::endl;
+    return 1;
+  }
+}
