@@ -39,7 +39,7 @@ struct Request {
 struct JoinRequest : Request {
   JoinPayload fixed{};
   std::uint64_t features = 0;  // that it understands; unknown bits are a later version's
-  Epoch epoch{};  // of the box of a rack: whose entries it still has; 0: none, and of all others
+  Epoch epoch{};               // of the box of a rack: whose entries it still has; 0: none, and of all others
 };
 
 struct EnlistRequest : Request {

@@ -91,8 +91,8 @@ bool NativeLife::refuse_narrow_servers(std::uint16_t elements) {
 
 // Where each sum is of all ranks, made by this box alone, in slots of the job's own.
 bool NativeLife::may_be_sparse() const {
-  return config_.discipline == Discipline::kPool && config_.workers > 1 && !config_.stragglers && !config_.boxes &&
-         !config_.racks && std::all_of(ranks_.begin(), ranks_.end(), [this](Rank r) {
+  return config_.discipline == Discipline::kPool && config_.workers > 1 && !config_.stragglers &&
+         !config_.boxes && !config_.racks && std::all_of(ranks_.begin(), ranks_.end(), [this](Rank r) {
            return (member(r).features & kFeatureSparse) != 0;
          });
 }

@@ -355,10 +355,8 @@ tally_code tally_allreduce_sparse_async(tally_worker* worker, int32_t type, cons
   if (rows == nullptr) return c_invalid("rows is NULL");
   if ((rows->ids == nullptr || rows->values == nullptr) && rows->count != 0)
     return c_invalid("rows: ids or values is NULL, but count is " + std::to_string(rows->count));
-  if (type == TALLY_FLOAT32)
-    return tally::issue_sparse<float>(worker, *rows, sums, options, operation);
-  if (type == TALLY_INT32)
-    return tally::issue_sparse<std::int32_t>(worker, *rows, sums, options, operation);
+  if (type == TALLY_FLOAT32) return tally::issue_sparse<float>(worker, *rows, sums, options, operation);
+  if (type == TALLY_INT32) return tally::issue_sparse<std::int32_t>(worker, *rows, sums, options, operation);
   return c_invalid("type: " + std::to_string(type) + "; rows are of TALLY_FLOAT32 or TALLY_INT32");
 }
 

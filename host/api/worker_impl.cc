@@ -140,10 +140,10 @@ Operation sum_rows(WorkerImpl& worker, const TableShape& table, const SparseRows
     return worker.refuse("allreduce_sparse: " + why, options);
   auto collector = std::make_shared<engine::RowCollector>();
   engine::RowCollector* const to = collector.get();
-  return worker.reduce(
-      kTypeOf<T>, engine::segments_of(table, rows.ids, rows.values.data(), nullptr),
-      with_done(options, [collector = std::move(collector), table, &sums] { collector->finish(table, sums); }),
-      to);
+  return worker.reduce(kTypeOf<T>, engine::segments_of(table, rows.ids, rows.values.data(), nullptr),
+                       with_done(options, [collector = std::move(collector), table,
+                                           &sums] { collector->finish(table, sums); }),
+                       to);
 }
 
 constexpr std::size_t kWord = sizeof(std::int32_t);  // in which bytes travel

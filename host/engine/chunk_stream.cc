@@ -556,7 +556,8 @@ std::uint64_t ChunkStream::send_along(std::uint64_t base, TimeNs now) noexcept {
   std::uint64_t chunks = 1;
   if (first.exponent != kNoExponent && first.exponent != kZeroBlock) return chunks;
   const std::uint32_t shards = membership_.shards;
-  const std::uint64_t end = std::min({window_.limit(), operation.end(), base + kMostOfRun * std::uint64_t{shards}});
+  const std::uint64_t end =
+      std::min({window_.limit(), operation.end(), base + kMostOfRun * std::uint64_t{shards}});
   const std::uint32_t elements = operation.wire_elements(base - operation.first());
   for (std::uint64_t index = base + shards; index < end; index += shards) {
     Flight& flight = window_.at(index);
@@ -599,7 +600,8 @@ bool ChunkStream::joins_run(const Flight& flight, const EngineOperation& operati
 }
 
 // As if the chunks were 64 values, of those that are not named 0.
-kernels::Sums ChunkStream::run_sums(std::uint64_t base, std::uint64_t chunks, std::uint32_t key) const noexcept {
+kernels::Sums ChunkStream::run_sums(std::uint64_t base, std::uint64_t chunks,
+                                    std::uint32_t key) const noexcept {
   kernels::Sums sums;
   for (std::uint64_t rest = chunks; rest != 0; rest &= rest - 1) {
     const auto i = static_cast<std::uint32_t>(std::countr_zero(rest));

@@ -139,8 +139,9 @@ class ChunkStream {
   // Through a box, and to who finishes the chunks behind it: a queue in front of one server tells nothing of the
   // next one, and of a box that finishes alone.
   struct Way {
-    static constexpr std::uint8_t kAtBox = 0xFF;    // finished there
-    static constexpr std::uint8_t kAnywhere = 0xFE;  // by whomever: there are too many ways to tell them apart
+    static constexpr std::uint8_t kAtBox = 0xFF;  // finished there
+    static constexpr std::uint8_t kAnywhere =
+        0xFE;  // by whomever: there are too many ways to tell them apart
     explicit Way(TimeNs rto_floor) noexcept : rto(rto_floor) {}
     Ipv6 address{};  // of the box
     std::uint8_t box = 0;
@@ -238,7 +239,8 @@ class ChunkStream {
   }
   [[nodiscard]] bool at_rest() const noexcept;
   [[nodiscard]] bool has_result(std::uint64_t index) noexcept {
-    return index < window_.lowest() || (window_.contains(index) && window_.at(index).state == FlightState::kDone);
+    return index < window_.lowest() ||
+           (window_.contains(index) && window_.at(index).state == FlightState::kDone);
   }
   // After seven questions, in turn to the box, its server and peers, and again after each eight: the last one
   // had no answer. A full memory may have forgotten the chunk, and its timer stands behind the questions.
@@ -264,7 +266,8 @@ class ChunkStream {
   [[nodiscard]] bool joins_run(const Flight& flight, const EngineOperation& operation,
                                int exponent) const noexcept;
   [[nodiscard]] std::uint64_t send_along(std::uint64_t base, TimeNs now) noexcept;
-  [[nodiscard]] kernels::Sums run_sums(std::uint64_t base, std::uint64_t chunks, std::uint32_t key) const noexcept;
+  [[nodiscard]] kernels::Sums run_sums(std::uint64_t base, std::uint64_t chunks,
+                                       std::uint32_t key) const noexcept;
   [[nodiscard]] std::size_t write_query(Flight& flight, Cause cause, const Peer& peer,
                                         std::span<std::byte> out, TimeNs now);
   [[nodiscard]] std::size_t write_answer(const OwedAnswer& owed, std::span<std::byte> out) const noexcept;
@@ -308,11 +311,10 @@ class ChunkStream {
   // Of this epoch, one at least of each.
   std::vector<StreamBox> boxes_ = std::vector<StreamBox>(1);
   std::vector<Way> ways_;
-  std::unique_ptr<std::array<std::uint8_t, kPlanGroups>>
-      routes_;                         // way of each group; nullptr: there is one
-  std::optional<TimeNs> answered_at_;  // newest result of the epoch
-  TimeNs patient_until_ = 0;           // no timer is believed before
-  TimeNs gone_since_ = kNever;         // of those that peers have forgotten none came since
+  std::unique_ptr<std::array<std::uint8_t, kPlanGroups>> routes_;  // way of each group; nullptr: there is one
+  std::optional<TimeNs> answered_at_;                              // newest result of the epoch
+  TimeNs patient_until_ = 0;                                       // no timer is believed before
+  TimeNs gone_since_ = kNever;  // of those that peers have forgotten none came since
   AnswerQueue answers_;
   AnswerQueue direct_;                                       // contributions owed to servers
   std::deque<std::unique_ptr<EngineOperation>> operations_;  // in order of submission and of number

@@ -31,7 +31,8 @@ std::optional<Refused> ChunkStream::on_result(const Datagram& datagram, TimeNs n
   if (says_gone(datagram.header)) return on_gone(datagram.header, flight, now);
   if (const auto wrong = judge(datagram, flight)) return wrong;
   const bool rows = (datagram.header.flags & kFlagSparse) != 0;
-  accept(datagram.header, rows ? history_.dense(flight.index, datagram.header) : datagram.payload, flight, now);
+  accept(datagram.header, rows ? history_.dense(flight.index, datagram.header) : datagram.payload, flight,
+         now);
   return std::nullopt;
 }
 

@@ -37,8 +37,8 @@ bool taken(PacketType type, Opener opener) noexcept {
 std::uint8_t known_flags(const Header& header, Opener opener) noexcept {
   if (header.type == PacketType::kJoined) return kKnownFlags | kFlagPlanned | kFlagRacks;
   if (header.type == PacketType::kZeroRun) return 0;
-  const bool rows = header.type == PacketType::kResult && opener == Opener::kWorker &&
-                    (header.flags & kFlagZero) == 0;
+  const bool rows =
+      header.type == PacketType::kResult && opener == Opener::kWorker && (header.flags & kFlagZero) == 0;
   return rows ? kKnownFlags | kFlagSparse : kKnownFlags;
 }
 

@@ -41,7 +41,8 @@ struct EngineOptions {
   TimeNs unreachable_after =
       10 * kSecond;  // silence of control that fails the worker until JOINED says the lease
   std::uint8_t priority = kGreatestPriority;  // 0..254; its class is that of operations that choose none
-  bool sparse = true;  // says that it understands rows and runs of zeros; the box decides whether they are used
+  bool sparse =
+      true;  // says that it understands rows and runs of zeros; the box decides whether they are used
   // Where to join, the first one first: any boxes of the job (IPv4 as ::ffff:a.b.c.d). Empty: one box, whose
   // address only the transport knows.
   std::vector<Ipv6> boxes{};

@@ -28,8 +28,8 @@ bool plausible_slots(const Membership& m) noexcept {
 
 // Where each sum is of all ranks and made by one box alone.
 bool plausible_features(const Header& header, const Membership& m) noexcept {
-  return !m.sparse ||
-         (m.discipline == Discipline::kPool && !m.stragglers && (header.flags & (kFlagPlanned | kFlagRacks)) == 0);
+  return !m.sparse || (m.discipline == Discipline::kPool && !m.stragglers &&
+                       (header.flags & (kFlagPlanned | kFlagRacks)) == 0);
 }
 
 bool plausible(const Membership& m, std::uint16_t elements) noexcept {

@@ -90,16 +90,16 @@ struct BoxTraffic {
 };
 
 struct EngineStatistics {
-  std::uint64_t contributions = 0;     // first transmissions in an epoch
-  std::uint64_t retransmissions = 0;   // contributions sent again in the same epoch
-  std::uint64_t zeros = 0;             // of these and the first ones: all values 0, and left out
-  std::uint64_t runs = 0;              // packets that stood for several of the zeros
-  std::uint64_t sparse = 0;            // contributions, repeated ones too, whose rows of zeros were left out
-  std::uint64_t early = 0;             // of the retransmissions, not after a timer: the box said that it lacks them
-  std::uint64_t nacks = 0;             // received
-  std::uint64_t queries = 0;           // sent
-  std::uint64_t asks = 0;              // of these, early ones, which name no peer
-  std::uint64_t answers = 0;           // sent
+  std::uint64_t contributions = 0;    // first transmissions in an epoch
+  std::uint64_t retransmissions = 0;  // contributions sent again in the same epoch
+  std::uint64_t zeros = 0;            // of these and the first ones: all values 0, and left out
+  std::uint64_t runs = 0;             // packets that stood for several of the zeros
+  std::uint64_t sparse = 0;           // contributions, repeated ones too, whose rows of zeros were left out
+  std::uint64_t early = 0;    // of the retransmissions, not after a timer: the box said that it lacks them
+  std::uint64_t nacks = 0;    // received
+  std::uint64_t queries = 0;  // sent
+  std::uint64_t asks = 0;     // of these, early ones, which name no peer
+  std::uint64_t answers = 0;  // sent
   std::uint64_t answers_dropped = 0;   // asked for faster than they could leave: the asker asks again
   std::uint64_t queries_silent = 0;    // received, but the result is not here (yet, or any more)
   std::uint64_t direct = 0;            // of the retransmissions, those that a server's RESEND asked for

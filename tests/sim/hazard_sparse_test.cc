@@ -17,7 +17,8 @@ std::vector<std::vector<std::int32_t>> mostly_zeros() {
   for (std::size_t chunk = 0; chunk < 120; chunk += 5)
     for (std::size_t r = 0; r < 3; ++r)
       if (chunk % 30 == 0 || chunk / 5 % 3 == r)
-        for (std::size_t i = 0; i < 16; ++i) x[r][64 * chunk + 16 * (chunk % 4) + i] = static_cast<std::int32_t>(chunk + r + i);
+        for (std::size_t i = 0; i < 16; ++i)
+          x[r][64 * chunk + 16 * (chunk % 4) + i] = static_cast<std::int32_t>(chunk + r + i);
   return x;
 }
 
@@ -31,7 +32,8 @@ TEST(HazardSparse, runs_that_are_lost_are_repaired_chunk_by_chunk) {
     const std::size_t sum = rack.reduce_ints(mostly_zeros());
     rack.expect_exact(sum);
     EXPECT_GT(lost.hits(), 0U);
-    EXPECT_EQ(rack.counted(0).refused_total(), rack.counted(0).of(Refused::kLate)) << "but results that came twice";
+    EXPECT_EQ(rack.counted(0).refused_total(), rack.counted(0).of(Refused::kLate))
+        << "but results that came twice";
     rack.expect_healthy();
   }
 }

@@ -20,7 +20,8 @@ std::optional<std::uint64_t> number(std::string_view text) {
 
 int usage() {
   std::fputs(
-      "usage: tally_sim_run --seed N | --seeds FIRST:COUNT [--boxes | --racks | --sparse] [--verbose] [--trace]\n",
+      "usage: tally_sim_run --seed N | --seeds FIRST:COUNT [--boxes | --racks | --sparse] [--verbose] "
+      "[--trace]\n",
       stderr);
   return 2;
 }

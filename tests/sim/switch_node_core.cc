@@ -42,7 +42,8 @@ void SwitchNode::run(std::size_t core, Bytes& buffer, std::uint32_t length, Port
         if (parsed.kind == pipeline::Kind::kNative && parsed.type == PacketType::kContribute)
           arrival = Arrival{&parsed.native(), parsed.contribution};
         if (parsed.kind == pipeline::Kind::kNative && parsed.type == PacketType::kZeroRun)
-          most = static_cast<std::uint64_t>(std::popcount(wire_at<Header>(parsed.payload).contributors.host()));
+          most =
+              static_cast<std::uint64_t>(std::popcount(wire_at<Header>(parsed.payload).contributors.host()));
         return p.handle(parsed, frame, schedule_.now());
       },
       *cores_[core].pipeline);

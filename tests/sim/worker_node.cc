@@ -164,7 +164,8 @@ void WorkerNode::submit() {
 
 // `values` of the whole table become those of the rows that are not zero; the table, or what is collected, goes to `out`.
 template <class T>
-Result<engine::OperationId> WorkerNode::submit_rows(Running& op, std::vector<T>& values, std::vector<T>& out) {
+Result<engine::OperationId> WorkerNode::submit_rows(Running& op, std::vector<T>& values,
+                                                    std::vector<T>& out) {
   const std::uint32_t width = op.plan.width;
   std::vector<T> rows;
   for (std::size_t at = 0; at < values.size(); at += width) {
@@ -178,10 +179,10 @@ Result<engine::OperationId> WorkerNode::submit_rows(Running& op, std::vector<T>&
   engine::OperationOptions options = op.plan.options();
   if (op.plan.in_place) options.rows = &op.collector.emplace();
   const bool floats = std::is_same_v<T, float>;
-  return engine_->allreduce(floats ? ElementType::kFloat32 : ElementType::kInt32,
-                            engine::segments_of(op.plan.table(), op.ids, values.data(),
-                                                op.collector ? nullptr : out.data()),
-                            schedule_.now(), options);
+  return engine_->allreduce(
+      floats ? ElementType::kFloat32 : ElementType::kInt32,
+      engine::segments_of(op.plan.table(), op.ids, values.data(), op.collector ? nullptr : out.data()),
+      schedule_.now(), options);
 }
 
 namespace {
@@ -212,10 +213,10 @@ void WorkerNode::submit_one() {
     op->ints = workload_.ints(generation_, op->k, options_.rank);
     op->int_out = op->plan.in_place ? op->ints : std::vector<std::int32_t>(op->ints.size(), 77);
     const auto out = cut<std::int32_t>(op->int_out, op->plan.spans);
-    id = rows ? submit_rows(*op, op->ints, op->int_out)
-         : op->plan.in_place
-             ? engine_->allreduce(out, now, op->plan.options())
-             : engine_->allreduce(cut<const std::int32_t>(op->ints, op->plan.spans), out, now, op->plan.options());
+    id = rows                ? submit_rows(*op, op->ints, op->int_out)
+         : op->plan.in_place ? engine_->allreduce(out, now, op->plan.options())
+                             : engine_->allreduce(cut<const std::int32_t>(op->ints, op->plan.spans), out, now,
+                                                  op->plan.options());
   } else {
     op->floats = workload_.floats(generation_, op->k, options_.rank);
     op->float_out = op->plan.in_place ? op->floats : std::vector<float>(op->floats.size(), 77.0F);

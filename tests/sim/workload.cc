@@ -137,7 +137,8 @@ PlannedOperation Workload::operation(Generation generation, std::uint32_t k) con
   constexpr std::array kWires{WireType::kInt32, WireType::kInt16, WireType::kExact, WireType::kShortest};
   op.wire = kWires[rng.below(kWires.size())];
   if (op.wire == WireType::kExact)
-    for (auto& span : op.spans) span = op.width != 0 ? span / op.width / 12 * op.width : (span + 11) / 12;  // as many packets
+    for (auto& span : op.spans)
+      span = op.width != 0 ? span / op.width / 12 * op.width : (span + 11) / 12;  // as many packets
   op.broken = rng.chance(0.2);
   return op;
 }

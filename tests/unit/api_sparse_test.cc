@@ -61,7 +61,8 @@ void expect_both_forms(const BoxOptions& options) {
     const auto values = values_of<T>(rank);
     std::vector<T> table(kWhole, T{7});
     SparseSums<T> rows;
-    const auto whole = workers[rank].allreduce_sparse_async(kTable, SparseRows<T>{ids, values}, std::span(table));
+    const auto whole =
+        workers[rank].allreduce_sparse_async(kTable, SparseRows<T>{ids, values}, std::span(table));
     const auto some = workers[rank].allreduce_sparse_async(kTable, SparseRows<T>{ids, values}, rows);
     ASSERT_TRUE(whole.wait(kPatience)) << whole.wait().error().text();
     const auto done = some.wait(kPatience);
@@ -96,8 +97,9 @@ TEST(ApiSparse, NoRowsAndAllRows) {
     std::iota(ids.begin(), ids.end(), 0U);
     const std::vector<std::int32_t> ones(ids.size() * kTable.width, 1);
     SparseSums<std::int32_t> all;
-    ASSERT_TRUE(
-        workers[rank].allreduce_sparse_async(kTable, SparseRows<std::int32_t>{ids, ones}, all).wait(kPatience));
+    ASSERT_TRUE(workers[rank]
+                    .allreduce_sparse_async(kTable, SparseRows<std::int32_t>{ids, ones}, all)
+                    .wait(kPatience));
     EXPECT_EQ(all.ids.size(), kTable.rows);
     EXPECT_EQ(all.values, std::vector<std::int32_t>(kWhole, 1));
   });
@@ -110,8 +112,9 @@ TEST(ApiSparse, RowsThatAreNoneAreRefusedAndNothingIsSent) {
   const auto why = [&](const std::vector<std::uint32_t>& ids, std::size_t values, std::size_t room) {
     const std::vector<float> of(values);
     std::vector<float> sums(room);
-    const auto refused =
-        workers[0].allreduce_sparse_async(kTable, SparseRows<float>{ids, of}, std::span(sums)).wait(kPatience);
+    const auto refused = workers[0]
+                             .allreduce_sparse_async(kTable, SparseRows<float>{ids, of}, std::span(sums))
+                             .wait(kPatience);
     if (refused) return std::string("taken");
     EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
     return refused.error().what;
@@ -137,7 +140,8 @@ TEST(ApiSparse, InC) {
   tally_operation* operation = nullptr;
 
   std::vector<float> table(2'000, 7.0F);
-  ASSERT_EQ(tally_allreduce_sparse_async(worker, TALLY_FLOAT32, &rows, table.data(), nullptr, &operation), TALLY_OK);
+  ASSERT_EQ(tally_allreduce_sparse_async(worker, TALLY_FLOAT32, &rows, table.data(), nullptr, &operation),
+            TALLY_OK);
   ASSERT_EQ(tally_wait(operation, TALLY_FOREVER, nullptr), TALLY_OK) << tally_last_error();
   EXPECT_EQ(table[11], 2.0F);
   EXPECT_EQ(table[1'800], 3.0F);
@@ -146,7 +150,8 @@ TEST(ApiSparse, InC) {
   EXPECT_EQ(tally_get_sparse_sums(operation, &sums), TALLY_INVALID_ARGUMENT) << "it has the whole table";
   tally_operation_free(operation);
 
-  ASSERT_EQ(tally_allreduce_sparse_async(worker, TALLY_FLOAT32, &rows, nullptr, nullptr, &operation), TALLY_OK);
+  ASSERT_EQ(tally_allreduce_sparse_async(worker, TALLY_FLOAT32, &rows, nullptr, nullptr, &operation),
+            TALLY_OK);
   ASSERT_EQ(tally_wait(operation, TALLY_FOREVER, nullptr), TALLY_OK) << tally_last_error();
   ASSERT_EQ(tally_get_sparse_sums(operation, &sums), TALLY_OK) << tally_last_error();
   EXPECT_EQ(sums.table_rows, 1'000U);
@@ -157,13 +162,15 @@ TEST(ApiSparse, InC) {
   tally_operation_free(operation);
 
   // Freed before it is done: it goes on, and what it collects has a place.
-  ASSERT_EQ(tally_allreduce_sparse_async(worker, TALLY_FLOAT32, &rows, nullptr, nullptr, &operation), TALLY_OK);
+  ASSERT_EQ(tally_allreduce_sparse_async(worker, TALLY_FLOAT32, &rows, nullptr, nullptr, &operation),
+            TALLY_OK);
   tally_operation_free(operation);
   EXPECT_EQ(tally_barrier(worker), TALLY_OK);
 
   const std::array<std::uint32_t, 2> turned{900, 5};
   const tally_sparse_rows wrong{1'000, 2, turned.data(), values.data(), 2};
-  ASSERT_EQ(tally_allreduce_sparse_async(worker, TALLY_INT32, &wrong, nullptr, nullptr, &operation), TALLY_OK);
+  ASSERT_EQ(tally_allreduce_sparse_async(worker, TALLY_INT32, &wrong, nullptr, nullptr, &operation),
+            TALLY_OK);
   EXPECT_EQ(tally_wait(operation, TALLY_FOREVER, nullptr), TALLY_INVALID_ARGUMENT);
   EXPECT_THAT(tally_last_error(), HasSubstr("ids[1] is 5, behind 900: ids must increase"));
   tally_operation_free(operation);

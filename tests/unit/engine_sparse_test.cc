@@ -60,7 +60,8 @@ TEST(Rows, AreNotBelievedWithAnotherLengthOrBitmap) {
     present[1] = present[rows - 1] = true;
     std::vector<std::byte> packed = block_of(rows, present);
     const std::uint32_t bytes = pack_rows(packed.data(), rows);
-    ASSERT_EQ(bytes, 2 * kRowBytes + bitmap_bytes(rows) < rows * kRowBytes ? 2 * kRowBytes + bitmap_bytes(rows) : 0);
+    ASSERT_EQ(bytes,
+              2 * kRowBytes + bitmap_bytes(rows) < rows * kRowBytes ? 2 * kRowBytes + bitmap_bytes(rows) : 0);
     for (std::uint32_t other = 0; other <= packed.size(); ++other) {
       if (other != bytes) {
         ASSERT_FALSE(are_rows(packed.data(), rows, other)) << rows << " rows, " << other;
@@ -118,7 +119,8 @@ struct SparseOperands {
   std::vector<std::vector<std::uint32_t>> ids{};  // of each rank
   std::vector<Ints> values{};
 
-  SparseOperands(std::uint32_t r, std::uint32_t w, std::uint16_t world, double share, unsigned seed) : rows(r), width(w) {
+  SparseOperands(std::uint32_t r, std::uint32_t w, std::uint16_t world, double share, unsigned seed)
+      : rows(r), width(w) {
     std::mt19937 random(seed);
     for (std::uint16_t rank = 0; rank < world; ++rank) {
       auto& mine = ids.emplace_back();
@@ -143,7 +145,8 @@ struct SparseOperands {
 void expect_sum(Rig& rig, const SparseOperands& x, ElementType type = ElementType::kInt32) {
   const std::uint16_t world = rig.box.shape.world;
   std::vector<std::vector<float>> floats(world);
-  std::vector<std::vector<std::uint32_t>> tables(world, std::vector<std::uint32_t>(std::size_t{x.rows} * x.width, 7));
+  std::vector<std::vector<std::uint32_t>> tables(
+      world, std::vector<std::uint32_t>(std::size_t{x.rows} * x.width, 7));
   std::vector<engine::RowCollector> collectors(world);
   engine::OperationId id{};
   for (std::uint16_t r = 0; r < world; ++r) {
@@ -153,7 +156,8 @@ void expect_sum(Rig& rig, const SparseOperands& x, ElementType type = ElementTyp
     options.wire = is_float(type) ? WireType::kInt32 : options.wire;
     const bool whole = r % 2 == 0;
     if (!whole) options.rows = &collectors[r];
-    id = *rig[r].allreduce(type, engine::segments_of(x.table(), x.ids[r], in, whole ? tables[r].data() : nullptr),
+    id = *rig[r].allreduce(type,
+                           engine::segments_of(x.table(), x.ids[r], in, whole ? tables[r].data() : nullptr),
                            rig.now, options);
   }
   for (const auto& r : rig.finish(id)) ASSERT_TRUE(r) << r.error().text();
@@ -180,7 +184,8 @@ void expect_sum(Rig& rig, const SparseOperands& x, ElementType type = ElementTyp
       const auto row = ints.values.begin() + static_cast<std::ptrdiff_t>(i * x.width);
       ASSERT_TRUE(i == 0 || ints.ids[i - 1] < ints.ids[i]);
       ASSERT_TRUE(std::any_of(row, row + x.width, [](std::int32_t v) { return v != 0; })) << ints.ids[i];
-      std::copy(row, row + x.width, again.begin() + static_cast<std::ptrdiff_t>(std::size_t{ints.ids[i]} * x.width));
+      std::copy(row, row + x.width,
+                again.begin() + static_cast<std::ptrdiff_t>(std::size_t{ints.ids[i]} * x.width));
     }
     ASSERT_EQ(again, sum);
   }
@@ -199,10 +204,12 @@ struct SparseCase {
 class SparseReduce : public testing::TestWithParam<SparseCase> {};
 INSTANTIATE_TEST_SUITE_P(
     All, SparseReduce,
-    testing::Values(SparseCase{"not_granted", false, 0.05}, SparseCase{"few", true, 0.02}, SparseCase{"some", true, 0.3},
-                    SparseCase{"most", true, 0.9}, SparseCase{"none", true, 0}, SparseCase{"all", true, 1},
-                    SparseCase{"shards", true, 0.02, 64, 64, 4}, SparseCase{"odd_shards", true, 0.02, 64, 64, 3},
-                    SparseCase{"large_window", true, 0.02, 48, 256, 1}, SparseCase{"lossy", true, 0.05, 64, 64, 1, true},
+    testing::Values(SparseCase{"not_granted", false, 0.05}, SparseCase{"few", true, 0.02},
+                    SparseCase{"some", true, 0.3}, SparseCase{"most", true, 0.9}, SparseCase{"none", true, 0},
+                    SparseCase{"all", true, 1}, SparseCase{"shards", true, 0.02, 64, 64, 4},
+                    SparseCase{"odd_shards", true, 0.02, 64, 64, 3},
+                    SparseCase{"large_window", true, 0.02, 48, 256, 1},
+                    SparseCase{"lossy", true, 0.05, 64, 64, 1, true},
                     SparseCase{"lossy_shards", true, 0.1, 64, 64, 3, true},
                     SparseCase{"floats", true, 0.05, 64, 64, 1, false, ElementType::kFloat32},
                     SparseCase{"lossy_floats", true, 0.05, 64, 64, 2, true, ElementType::kFloat32}),
@@ -221,7 +228,9 @@ TEST_P(SparseReduce, IsTheDenseSum) {
     ASSERT_TRUE(rig.run_until_running());
     std::mt19937 random(width);
     if (c.lossy) {
-      rig.lose = [&](bool, std::uint16_t, const Header& h) { return !is_control(h.type) && random() % 10 == 0; };
+      rig.lose = [&](bool, std::uint16_t, const Header& h) {
+        return !is_control(h.type) && random() % 10 == 0;
+      };
       rig.delay = [&] { return TimeNs{random() % 20'000}; };
       rig.copies = [&] { return random() % 20 == 0 ? 2U : 1U; };
       rig.box.in_order = false;
@@ -416,12 +425,13 @@ TEST_F(SparseAlone, ARunOfResultsIsTakenOnceAndEachChunkOnce) {
 }
 
 TEST_F(SparseAlone, ARunIsRefusedWholeWhateverIsWrongWithOneOfItsChunks) {
-  refuse(Refused::kNotWaited, run_of(0xFFFFF));        // chunk 5 is no zeros here
-  refuse(Refused::kNotWaited, run_of(0x100001));       // chunk 20 was never offered
+  refuse(Refused::kNotWaited, run_of(0xFFFFF));           // chunk 5 is no zeros here
+  refuse(Refused::kNotWaited, run_of(0x100001));          // chunk 20 was never offered
   refuse(Refused::kNotWaited, run_of(0x8000'0000'0001));  // and 47 is outside the window
   refuse(Refused::kSum, changed(run_of(0b1011), [](Header& h) { h.sum1 = Be{h.sum1.host() + 1}; }));
   refuse(Refused::kSum, changed(run_of(0b1011), [](Header& h) { h.sum2 = Be{h.sum2.host() + 1}; }));
-  refuse(Refused::kSum, changed(run_of(0b1011), [](Header& h) { h.contributors = Be<std::uint64_t>{0b1101}; }));
+  refuse(Refused::kSum,
+         changed(run_of(0b1011), [](Header& h) { h.contributors = Be<std::uint64_t>{0b1101}; }));
   refuse(Refused::kSum, changed(run_of(0b1011), [](Header& h) { h.chunk = Be<std::uint32_t>{1}; }));
   refuse(Refused::kFlags, changed(run_of(0b1011), [](Header& h) { h.flags = kFlagZero; }));
   refuse(Refused::kShape, changed(run_of(0b1011), [](Header& h) { h.elements = Be<std::uint16_t>{16}; }));
@@ -454,7 +464,9 @@ TEST_F(SparseAlone, PeersAreAnsweredOfARun) {
 TEST(SparseRuns, AreSentAgainInANewEpoch) {
   Rig rig({.window = 32, .largest_window = 32, .sparse = true});
   ASSERT_TRUE(rig.run_until_running());
-  rig.lose = [&](bool to_box, std::uint16_t, const Header& h) { return !to_box && h.type == PacketType::kZeroRun; };
+  rig.lose = [&](bool to_box, std::uint16_t, const Header& h) {
+    return !to_box && h.type == PacketType::kZeroRun;
+  };
   Ints a(32 * 200);
   Ints b(32 * 200);
   b[32 * 9] = 3;

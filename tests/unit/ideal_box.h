@@ -93,7 +93,7 @@ class Box {
   std::uint64_t overflow_results = 0;
   std::uint64_t runs = 0;         // of zeros: received,
   std::uint64_t result_runs = 0;  // and said, to all
-  bool in_order = true;  // the network neither reorders nor duplicates
+  bool in_order = true;           // the network neither reorders nor duplicates
 
  private:
   struct Entry {
