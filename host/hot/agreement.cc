@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <string>
 #include <unordered_set>
-#include <utility>
 
 #include "tally/mix64.h"
 
@@ -128,7 +127,7 @@ Result<KeySet> next_set(const Seat& seat, const KeySet& current, std::span<const
       return fail(ErrorCode::kCorrupt, "key " + std::to_string(candidates[i]) + " has a negative weight");
     weighed.push_back({candidates[i], weight});
   }
-  return choose(current, std::move(weighed), seat.world, seat.limits);
+  return choose(current, weighed, seat.world, seat.limits);
 }
 
 }  // namespace tally::hot

@@ -95,7 +95,7 @@ std::int64_t gain_of(const Weight& weight) noexcept {
   return gain < kNoise ? 0 : gain;
 }
 
-KeySet choose(const KeySet& current, std::vector<Candidate> candidates, std::uint32_t world,
+KeySet choose(const KeySet& current, std::span<const Candidate> candidates, std::uint32_t world,
               const Limits& limits) {
   std::vector<Ranked> ranked;
   ranked.reserve(candidates.size());

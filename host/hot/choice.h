@@ -38,7 +38,7 @@ struct Candidate {
 // the last of those, or on a place that is left; one of `current` gets out with less than 0.8 times. Who stays keeps
 // its dense number, unless the set shrinks below it; newcomers have the numbers that are free, the best ones first.
 // candidates: each key once, those of `current` among them. If nothing changes the set is the same but for its number.
-[[nodiscard]] KeySet choose(const KeySet& current, std::vector<Candidate> candidates, std::uint32_t world,
+[[nodiscard]] KeySet choose(const KeySet& current, std::span<const Candidate> candidates, std::uint32_t world,
                             const Limits& limits);
 
 }  // namespace tally::hot
