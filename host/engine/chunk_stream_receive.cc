@@ -18,14 +18,10 @@ constexpr TimeNs kPatienceWithPeers = kSecond;
 
 std::optional<Refused> ChunkStream::on_result(const Datagram& datagram, TimeNs now, std::size_t box) {
   const auto index = index_of(datagram.header.chunk_id());
-  if (started_ && index && has_result(*index)) {
-    const bool again = (datagram.header.flags & kFlagRetransmit) != 0;
-    if (again && box_of(*index) == box) ways_[way_of(*index)].rto.repeated_in_vain();
-    return Refused::kLate;
-  }
-  if (!index) return Refused::kLate;
+  if (!index || *index < window_.lowest()) return Refused::kLate;
   if (!started_ || !window_.contains(*index)) return Refused::kNotWaited;
   Flight& flight = window_.at(*index);
+  if (flight.state == FlightState::kDone) return Refused::kLate;
   if (!flight.offered || box_of(*index) != box) return Refused::kNotWaited;
   if (flight.state == FlightState::kIdle) put_on_way(flight);
   if (says_gone(datagram.header)) return on_gone(datagram.header, flight, now);
@@ -212,7 +208,6 @@ void ChunkStream::accept(const Header& header, std::span<const std::byte> values
     statistics_.srtt = box.traffic.srtt = rto.srtt();
   } else {
     rto.result_without_sample();
-    if (flight.sends - flight.early - flight.wanted > 1) rto.timed(now - flight.contributed_at);
   }
   if (flight.early != 0) rto.asked_for(again || flight.contributed > 1);
   std::optional<TimeNs> waited;

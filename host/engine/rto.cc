@@ -1,12 +1,9 @@
 #include "engine/rto.h"
 
-#include <utility>
-
 namespace tally::engine {
 
 // 1 us << 20 is beyond the ceiling, and 1 s << 20 still far from overflow.
 constexpr std::uint32_t kMaxLevel = 20;
-constexpr TimeNs kSparedFor = 64;  // samples
 
 void RoundTrip::sample(TimeNs rtt) noexcept {
   least_ = std::min(least_, rtt);
@@ -34,14 +31,7 @@ void Rto::sample(TimeNs rtt) noexcept {
   without_sample_ = 0;
   // RFC 6298's G. Where a queue of our own makes every sample the same, RTTVAR is nothing, and one packet more
   // in the queue, of somebody's repair, would let all that follow run out, each of which is one packet more.
-  spared_ -= spared_ / kSparedFor;
-  const TimeNs reckoned = path_.smoothed() + std::max(4 * path_.varies(), floor_);
-  base_ = std::min(std::max(reckoned, spared_), kRtoCeiling);
-}
-
-void Rto::repeated_in_vain() noexcept {
-  spared_ = std::max(spared_, std::min(std::exchange(doubtful_, 0), kRtoCeiling));
-  base_ = std::max(base_, spared_);
+  base_ = std::min(path_.smoothed() + std::max(4 * path_.varies(), floor_), kRtoCeiling);
 }
 
 void Rto::made_by(bool served, std::optional<TimeNs> rtt, std::optional<TimeNs> waited) noexcept {

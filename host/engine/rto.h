@@ -6,10 +6,6 @@
 // the timeout is probably shorter than the round trip: everything is sent twice, nothing is sampled, and it
 // must grow.
 //
-// Where the round trip leaps, by a queue that all ranks fill at once, that is not enough: each time what is first sent
-// gives a short sample, and what follows is sent twice and gives none. So when a result comes once more of what a timer
-// had sent again, the timeout was too short, and becomes as long as that result had taken (RFC 4015).
-//
 // Results that a server made take another way than the box's own, and longer. They have an estimate of their
 // own, so that a chunk is not taken for lost that is only on that way (as RACK's reordering window, RFC
 // 8985).
@@ -60,10 +56,6 @@ class Rto {
   void sample(TimeNs rtt) noexcept;
   // A result of a chunk that was sent more than once.
   void result_without_sample() noexcept;
-  // A result, without sample, of a chunk that a timer had sent again; waited: since it was first sent. And: there is
-  // another result of a chunk that has one.
-  void timed(TimeNs waited) noexcept { doubtful_ = std::max(doubtful_, waited); }
-  void repeated_in_vain() noexcept;
   // There is the result of a chunk that was asked for early. lost: a packet of it had been.
   void asked_for(bool lost) noexcept { in_vain_ = lost ? 0 : std::min(in_vain_ + 1, kLongInVain); }
   // After either. served: a server made it; rtt: as sample()'s, if it was one; waited: the same of a chunk that
@@ -157,8 +149,6 @@ class Rto {
 
   TimeNs floor_;
   TimeNs base_;        // without back-off
-  TimeNs doubtful_ = 0;  // longest of the results whose timer ran out, until one shows what that was worth
-  TimeNs spared_ = 0;    // a timeout that would have been long enough; less with each sample
   RoundTrip path_;     // of all results
   RoundTrip served_;   // of those that a server made
   TimeNs newest_ = 0;  // newest sample of each

@@ -243,25 +243,6 @@ TEST(HazardBoxes, slow_and_fast_server_behind_one_box) {
   }
 }
 
-// After each pause the first chunks find it empty, and then all ranks fill it within a round trip: 80 ms, of which no
-// sample tells, where what is sent twice gives none.
-TEST(HazardBoxes, queue_that_all_ranks_fill_at_once_after_each_pause) {
-  RackOptions options = racks({.window = 32});
-  options.plans = [](const members::PlanRequest& request) {
-    Plan plan = rack_for_each_half(request);
-    for (RouteTable& table : plan.tables) table.fill(Route{.box = 0, .direct = true});
-    return plan;
-  };
-  HazardRack rack(options);
-  rack.sim().network().set_rate(rack.server_link(), false, 2'500'000);
-  join(rack);
-  for (int i = 0; i < 10; ++i) {
-    rack.expect_exact(rack.reduce(16 * 100));
-    rack.run_for(20 * kMillisecond);
-  }
-  for (const std::uint16_t r : rack.ranks()) EXPECT_LT(rack.counted(r).retransmissions, 250U) << "rank " << r << ", of 1,000";
-}
-
 // Of a rank that sends here and there, newer chunks that come by a box without a queue say nothing of those in another
 // one's: a server that asked for them would have all ranks of that box send what is under way as one sum.
 TEST(HazardBoxes, queue_before_one_box_makes_nobody_late_at_the_server) {

@@ -41,24 +41,6 @@ TEST(Rto, IsTheFloorAboveTheRoundTripUpToTheCeiling) {
   EXPECT_EQ(rto.timeout(), engine::kRtoCeiling);
 }
 
-TEST(Rto, ATimeoutThatWasTooShortBecomesAsLongAsTheResultHadTaken) {
-  engine::Rto rto(engine::kPollRtoFloor);
-  rto.sample(8 * kMillisecond);
-  rto.timed(70 * kMillisecond);
-  EXPECT_EQ(rto.timeout(), 24 * kMillisecond) << "something may have been lost";
-  rto.repeated_in_vain();
-  EXPECT_EQ(rto.timeout(), 70 * kMillisecond);
-  rto.repeated_in_vain();
-  EXPECT_EQ(rto.timeout(), 70 * kMillisecond) << "of no other result";
-  rto.sample(8 * kMillisecond);
-  EXPECT_GT(rto.timeout(), 68 * kMillisecond);
-  for (int i = 0; i < 200; ++i) rto.sample(8 * kMillisecond);
-  EXPECT_LT(rto.timeout(), 10 * kMillisecond);
-  rto.timed(5 * kSecond);
-  rto.repeated_in_vain();
-  EXPECT_EQ(rto.timeout(), engine::kRtoCeiling);
-}
-
 TEST(Rto, DoublesOncePerRound) {
   engine::Rto rto(engine::kPollRtoFloor);
   // Three packets, sent at 0, 1 and 2 ms, all lost.
