@@ -238,10 +238,6 @@ class ChunkStream {
     return std::max(due, patient_until_);
   }
   [[nodiscard]] bool at_rest() const noexcept;
-  [[nodiscard]] bool has_result(std::uint64_t index) noexcept {
-    return index < window_.lowest() ||
-           (window_.contains(index) && window_.at(index).state == FlightState::kDone);
-  }
   // After seven questions, in turn to the box, its server and peers, and again after each eight: the last one
   // had no answer. A full memory may have forgotten the chunk, and its timer stands behind the questions.
   [[nodiscard]] bool unheard(const Flight& flight) const noexcept {
