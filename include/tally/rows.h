@@ -64,7 +64,8 @@ struct RowBitmap {
     std::memmove(to, values + std::size_t{kRowBytes} * row, kRowBytes);
     to += kRowBytes;
   }
-  for (std::uint32_t i = 0; i < bitmap_words(rows); ++i) wire_put(to + 8 * i, Be<std::uint64_t>{bitmap.words[i]});
+  for (std::uint32_t i = 0; i < bitmap_words(rows); ++i)
+    wire_put(to + 8 * i, Be<std::uint64_t>{bitmap.words[i]});
   return bytes;
 }
 
