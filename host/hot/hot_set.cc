@@ -115,11 +115,10 @@ void HotSet::rows_are_here() noexcept {
 }
 
 Leftover HotSet::leftover() const {
-  const bool adopted = phase_ == Phase::kAdopted;
-  const KeySet& held = adopted ? *last_ : *set_;
+  const KeySet& held = phase_ == Phase::kAdopted ? *last_ : *set_;
   return {.rounds = round_ + (ended_ ? 1 : 0),
           .bring = {held.keys().begin(), held.keys().end()},
-          .never_had = adopted ? change_of(*last_, *set_).came : std::vector<Key>{}};
+          .set = held.number()};
 }
 
 void HotSet::begin_generation(std::uint64_t round) noexcept {

@@ -48,9 +48,11 @@ struct Change {
 // What this rank has of the generation before, for servers that gave rows away. Ranks tell each other their rounds;
 // all go on with the largest number of them, and only who has that many brings rows.
 struct Leftover {
-  std::uint64_t rounds = 0;    // that have ended here
-  std::vector<Key> bring;      // this rank has the rows, with what was added in these rounds
-  std::vector<Key> never_had;  // the server's own row is right: without this rank nothing was added elsewhere
+  std::uint64_t rounds = 0;  // that have ended here
+  std::vector<Key> bring;    // this rank has the rows, with what was added in these rounds
+  // ... which are those of this set. What was given away under a later one is right at its server: without this rank
+  // nothing was added elsewhere. (A rank that has restarted itself has no word in this.)
+  std::uint32_t set = 0;
 };
 
 class HotSet {
