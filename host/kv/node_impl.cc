@@ -464,8 +464,12 @@ void NodeImpl::closed(const Link& link, const std::string& why) {
     std::string text = root_name() + " is lost: " + why;
     if (!link->proven()) text = root_name() + " was not joined: " + why;
     fail(ErrorCode::kUnreachable, text);
-    const std::lock_guard lock(mutex_);
-    if (started_ && on_loss_) on_loss_(text);
+    std::function<void(const std::string&)> tell;
+    {
+      const std::lock_guard lock(mutex_);
+      if (started_) tell = on_loss_;
+    }
+    if (tell) tell(text);
     return;
   }
   if (options_.role == Role::kWorks) {
