@@ -138,8 +138,9 @@ class ChunkStream {
   // Through a box, and to who finishes the chunks behind it: a queue in front of one server tells nothing of the
   // next one, and of a box that finishes alone.
   struct Way {
-    static constexpr std::uint8_t kAtBox = 0xFF;    // finished there
-    static constexpr std::uint8_t kAnywhere = 0xFE;  // by whomever: there are too many ways to tell them apart
+    static constexpr std::uint8_t kAtBox = 0xFF;  // finished there
+    static constexpr std::uint8_t kAnywhere =
+        0xFE;  // by whomever: there are too many ways to tell them apart
     explicit Way(TimeNs rto_floor) noexcept : rto(rto_floor) {}
     Ipv6 address{};  // of the box
     std::uint8_t box = 0;
@@ -293,11 +294,10 @@ class ChunkStream {
   // Of this epoch, one at least of each.
   std::vector<StreamBox> boxes_ = std::vector<StreamBox>(1);
   std::vector<Way> ways_;
-  std::unique_ptr<std::array<std::uint8_t, kPlanGroups>>
-      routes_;                         // way of each group; nullptr: there is one
-  std::optional<TimeNs> answered_at_;  // newest result of the epoch
-  TimeNs patient_until_ = 0;           // no timer is believed before
-  TimeNs gone_since_ = kNever;         // of those that peers have forgotten none came since
+  std::unique_ptr<std::array<std::uint8_t, kPlanGroups>> routes_;  // way of each group; nullptr: there is one
+  std::optional<TimeNs> answered_at_;                              // newest result of the epoch
+  TimeNs patient_until_ = 0;                                       // no timer is believed before
+  TimeNs gone_since_ = kNever;  // of those that peers have forgotten none came since
   AnswerQueue answers_;
   AnswerQueue direct_;                                       // contributions owed to servers
   std::deque<std::unique_ptr<EngineOperation>> operations_;  // in order of submission and of number

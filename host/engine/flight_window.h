@@ -68,7 +68,7 @@ struct Flight {
   bool held = false;               // one says that it has none, and is behind it
   std::uint8_t box = 0;            // that it goes to in this epoch, and its way; set when taken up
   std::uint8_t way = 0;
-  std::uint8_t bad_results = 0;    // results with wrong sums, shape or exponent
+  std::uint8_t bad_results = 0;        // results with wrong sums, shape or exponent
   std::int8_t exponent = kNoExponent;  // contributed
 };
 
