@@ -289,7 +289,8 @@ Plan Desk::plan(const members::PlanRequest& request, TimeNs now) {
     job.cause = Cause::kReturned;
     job.cause_text = boxes_text(facts, back);
   }
-  if (job.cause == Cause::kLost || job.cause == Cause::kReturned) job.triggered.reset();  // that was another one
+  if (job.cause == Cause::kLost || job.cause == Cause::kReturned)
+    job.triggered.reset();  // that was another one
   job.next.reset();
   job.wants.reset();
   job.planned = now;

@@ -143,7 +143,8 @@ void PsJob::advance(Chunk chunk, std::uint64_t ranks, BoxIndex box) noexcept {
   for (std::uint64_t left = ranks & boxes_.through(box, chunk); left != 0; left &= left - 1) {
     const auto rank = static_cast<unsigned>(std::countr_zero(left));
     const std::uint64_t bit = std::uint64_t{1} << rank;
-    if ((heard.ranks & bit) == 0 || serial_difference(chunk, heard.newest[rank]) > 0) heard.newest[rank] = chunk;
+    if ((heard.ranks & bit) == 0 || serial_difference(chunk, heard.newest[rank]) > 0)
+      heard.newest[rank] = chunk;
     heard.ranks |= bit;
   }
 }

@@ -236,9 +236,11 @@ TEST(HazardBoxes, slow_and_fast_server_behind_one_box) {
   const TimeNs before = rack.now();
   rack.expect_exact(rack.reduce(16 * 1'000));
   constexpr std::uint64_t kBits = 8 * (kOuterBytes + kHeaderBytes + 64);
-  EXPECT_LT(rack.now() - before, 500 * 4 * kBits * kSecond / kRate * 3 / 2) << "its link is busy, and with little twice";
+  EXPECT_LT(rack.now() - before, 500 * 4 * kBits * kSecond / kRate * 3 / 2)
+      << "its link is busy, and with little twice";
   for (const std::uint16_t r : rack.ranks()) {
-    EXPECT_LT(rack.counted(r).retransmissions, 128U) << "rank " << r << ": until it knows how long the queue is";
+    EXPECT_LT(rack.counted(r).retransmissions, 128U)
+        << "rank " << r << ": until it knows how long the queue is";
     EXPECT_LT(rack.counted(r).queries, 64U) << "rank " << r;
   }
 }

@@ -36,7 +36,8 @@ Network::Network(Schedule& schedule, std::uint64_t seed, LinkOptions link, std::
       faults_(links),
       up_(links),
       down_(links) {
-  for (std::size_t i = 0; i < links; ++i) up_[i].bits_per_second = down_[i].bits_per_second = link.bits_per_second;
+  for (std::size_t i = 0; i < links; ++i)
+    up_[i].bits_per_second = down_[i].bits_per_second = link.bits_per_second;
 }
 
 void Network::connect(Receiver to_box, Receiver from_box) {
