@@ -9,7 +9,7 @@ from samples import JOB, SIX, TAGGED, called_back, every_type, heartbeat, in_rac
 from tally_wire import ABORT, JOIN, MAX_ELEMENTS, PROBE, QUERY, crc32c, ipv4_header, udp_header
 
 VERIFY = ("-o", "tally.sums:TRUE")
-UNKNOWN_FLAGS = 0xFF - 1 - 2 - 4 - 8 - 16 - 32
+UNKNOWN_FLAGS = 0xFF - 1 - 2 - 4 - 8 - 16 - 32 - 64  # 64 is SPARSE, of a job that may have it
 # What each drop of the switch is called here. Others are about states, which a packet does not show.
 REMARKS = {"check": "tally.check.bad", "version": "tally.version.unknown", "dtype": "tally.unknown",
            "sum": "tally.sum.bad"}
@@ -30,7 +30,7 @@ def expected(line):
     if line.case.startswith(("length_payload", "length_query")) or line.case in ("runt_header_1", "runt_header_55"):
         return "tally.length.bad"
     if drop == "type":
-        return "tally.type.unknown" if datagram[1] not in range(1, 20) else None
+        return "tally.type.unknown" if datagram[1] not in range(1, 21) else None
     if drop == "flags":
         return "tally.flags.unknown" if datagram[2] & UNKNOWN_FLAGS else None
     if drop == "elements":
