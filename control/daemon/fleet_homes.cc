@@ -71,16 +71,11 @@ void FleetHomes::look_at_boxes(TimeNs now) {
 
 // A job that went from here is another box's, if it has it too.
 void FleetHomes::give_back(const std::vector<SharedJob>& jobs, TimeNs now) {
-  std::set<std::string> here;
-  for (const SharedJob& job : jobs) here.insert(job.name);
-  for (const std::string& name : here_)
-    if (!here.contains(name)) gone_.insert(name);
-  here_ = std::move(here);
-  std::erase_if(gone_, [&](const std::string& name) {
-    if (here_.contains(name) || !member_.is_home_of(name, now)) return true;
-    (void)member_.withdraw(name, now);  // until it is
-    return false;
-  });
+  // As long as the view says that this life of the box has the seat: what went while the store was away, or while its
+  // seat was on its way, is given back when that is known. Nobody else could take it.
+  for (const auto& [name, seen] : member_.view().jobs())
+    if (member_.is_home_of(name, now) && std::ranges::find(jobs, name, &SharedJob::name) == jobs.end())
+      (void)member_.withdraw(name, now);
 }
 
 void FleetHomes::follow(const SharedJob& job) {

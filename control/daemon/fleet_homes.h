@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -56,14 +55,12 @@ class FleetHomes {
   SetHome set_home_;
   BoxSeen box_seen_;
   LogSink log_;
-  std::set<std::string> gone_{};  // were here; what of them is this box's is withdrawn
   struct SeenLife {
     fleet::Revision created = 0;
     TimeNs since = 0;
     bool told = false;
   };
   std::map<std::string, SeenLife> boxes_{};         // that are there
-  std::set<std::string> here_{};                    // in the last turn
   std::map<std::string, std::string> complaint_{};  // of each job, the last one
 };
 

@@ -215,12 +215,18 @@ fleet::Reply reply_in(const fleet::Request& request, std::string_view body) {
   return reply;
 }
 
+// It asks for a token, or for a newer one: it knows this one no more, or what users may was changed since.
+bool is_about_token(std::string_view message) {
+  const auto says = [&](std::string_view part) { return message.find(part) != std::string_view::npos; };
+  return says("auth token") || says("user name is empty") || says("revision of auth store is old");
+}
+
 Fault fault_of(int code, std::string_view message) {
   const auto says = [&](std::string_view part) { return message.find(part) != std::string_view::npos; };
   switch (code) {
     case kInvalidArgument:
       if (says("request is too large")) return Fault::kTooLarge;
-      return says("authentication failed") || says("user name is empty") ? Fault::kRefused : Fault::kInvalid;
+      return says("authentication failed") || is_about_token(message) ? Fault::kRefused : Fault::kInvalid;
     case kNotFound:
       return says("lease not found") ? Fault::kNoLease : Fault::kInvalid;
     case kPermissionDenied:
@@ -268,8 +274,7 @@ Refusal read_refusal(int status, std::string_view body) {
   const std::string message = text::cleaned(json["message"].get_ref<const std::string&>());
   Refusal refusal{.error = {fault_of(code, message), "etcd says: " + message}};
   refusal.error.perhaps = refusal.error.fault == Fault::kUnreachable;
-  if (code == kUnauthenticated ||
-      (code == kInvalidArgument && message.find("user name is empty") != std::string::npos))
+  if (code == kUnauthenticated || (code == kInvalidArgument && is_about_token(message)))
     refusal.kind = Refusal::Kind::kNoToken;
   if (code == kFailedPrecondition && message.find("authentication is not enabled") != std::string::npos)
     refusal.kind = Refusal::Kind::kNoAuth;
@@ -305,7 +310,7 @@ std::optional<WatchLine> read_watch_line(std::string_view line) {
     if (const Json& error = member(json, "error"); !error.is_null()) {
       out.over = true;
       out.why = "etcd says: " + words(error, "message");
-      out.no_token = out.why.find("auth token") != std::string::npos;
+      out.no_token = is_about_token(out.why);
       return out;
     }
     const Json& result = member(json, "result");
@@ -317,7 +322,7 @@ std::optional<WatchLine> read_watch_line(std::string_view line) {
       out.why = out.compacted ? "etcd has forgotten changes up to revision " +
                                     std::to_string(number(result, "compact_revision"))
                               : "etcd ends the watch" + (reason.empty() ? "" : ": " + reason);
-      out.no_token = reason.find("auth token") != std::string::npos;
+      out.no_token = is_about_token(reason);
       return out;
     }
     for (const Json& event : list(result, "events")) {

@@ -27,7 +27,7 @@ struct Call {
 struct Refusal {
   enum class Kind : std::uint8_t {
     kStore,    // fault
-    kNoToken,  // a token is needed, or this one is not known any more
+    kNoToken,  // a token is needed, or a newer one
     kNoAuth,   // etcd asks nobody who he is
   };
   Kind kind = Kind::kStore;
@@ -43,7 +43,7 @@ struct Refusal {
 struct WatchLine {
   bool over = false;       // it is cancelled, and why says why
   bool compacted = false;  // because the store has forgotten
-  bool no_token = false;   // because the token is not known any more
+  bool no_token = false;   // as of a Refusal
   std::string why{};
   fleet::Revision last = 0;  // of the changes; 0: there are none
   std::vector<fleet::Change> changes{};

@@ -355,12 +355,18 @@ Result<void> Member::tell_facts(const std::string& job, std::optional<FactsRecor
   if (!is_home_of(job, now))
     return fail(ErrorCode::kRefused, "this box is not the home of job " + text::cleaned(job));
   const SeenJob& seen = view().jobs().at(job);
+  std::erase_if(told_facts_, [this](const auto& one) {
+    return one.second.revision <= view().revision() || one.second.reads != keeper_.reads();
+  });
+  // A view that is behind, as one whose watch hears nothing, does not have them written again and again.
+  const auto told = told_facts_.find(job);
+  const std::optional<FactsRecord>& there = told == told_facts_.end() ? seen.facts : told->second.facts;
   if (facts) {
-    facts->number = seen.facts ? seen.facts->number : 1;
+    facts->number = there ? there->number : 1;
     if (const std::string no = objection_to(*facts); !no.empty())
       return fail(ErrorCode::kInvalidArgument, "facts of job " + job + ": " + no);
   }
-  if (facts == seen.facts) return {};
+  if (facts == there) return {};
   if (orders_.busy(Outcome::Kind::kFacts, job))
     return fail(ErrorCode::kRefused, "facts of job " + job + " are on their way");
   // Revisions of the store count up, and plans name the facts that they are for.
@@ -376,8 +382,11 @@ Result<void> Member::tell_facts(const std::string& job, std::optional<FactsRecor
     transaction.then.emplace_back(Erase{{keys.facts(job), false}});
   orders_.begin(
       {.kind = Outcome::Kind::kFacts, .job = job}, std::move(transaction),
-      [](const Reply& reply, Outcome& out) {
-        if (reply.held) return;
+      [this, job, facts](const Reply& reply, Outcome& out) {
+        if (reply.held) {
+          told_facts_[job] = {facts, reply.revision, keeper_.reads()};
+          return;
+        }
         out.verdict = Outcome::Verdict::kFenced;
         out.text = "this box is not the home of the job any more";
       },

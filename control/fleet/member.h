@@ -118,6 +118,13 @@ class Member {
   std::map<std::string, OwnJob> jobs_{};
   TimeNs next_farewell_ = 0;        // to the planner's seat
   std::uint64_t newest_facts_ = 0;  // number of those that this box said last
+  // Facts of each job that this box wrote and the view has not come to yet. Empty: none, any more.
+  struct ToldFacts {
+    std::optional<FactsRecord> facts{};
+    Revision revision = 0;    // of the store when they were written
+    std::uint64_t reads = 0;  // until all is read anew: that may be another store
+  };
+  std::map<std::string, ToldFacts> told_facts_{};
   Step step_ = Step::kOutside;
   LeaseId registered_lease_ = 0;
   Revision registered_ = 0;  // its record was created then

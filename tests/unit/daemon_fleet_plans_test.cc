@@ -322,6 +322,31 @@ TEST_F(DaemonFleetPlans, AJobThatCannotBePlannedIsSaidOnceAndKeepsItsOwnPlan) {
             1);
 }
 
+// Until the view is compared with etcd's the home does not see what it wrote.
+TEST_F(DaemonFleetPlans, AHomeWhoseWatchIsDeadSaysItsFactsOnce) {
+  PlanningBox& home = add(1, false);
+  add(2, true);
+  home.give_job(four_workers("vgg"), now);
+  ASSERT_TRUE(run_until([&] { return home.job("vgg").planner == "rack2"; }));
+  run(5 * kSecond);
+  const auto written = [&](const std::string& start) {
+    return std::ranges::count_if(server.history(), [&](const fleet::Change& change) {
+      return change.pair.key.starts_with(start);
+    });
+  };
+  const auto facts_before = written("/site/job/vgg/facts");
+  const auto plans_before = plans("vgg").back();
+  for (fleet::WatchId watch = 1; watch < 1000; ++watch) home.store->unwatch(watch);
+  ASSERT_EQ(home.store->watches(), 0U);
+  home.mine[0].usable = 1;
+  home.new_epoch(home.mine[0], now);
+  ASSERT_TRUE(run_until([&] { return home.job("vgg").planner == "rack2"; }));
+  run(10 * kSecond);
+  EXPECT_EQ(written("/site/job/vgg/facts"), facts_before + 1);
+  EXPECT_EQ(plans_before, "/site/plan/vgg/0000000001");
+  EXPECT_EQ(plans("vgg").back(), "/site/plan/vgg/0000000002");
+}
+
 TEST_F(DaemonFleetPlans, FactsGoWithTheJob) {
   PlanningBox& home = add(1, true);
   home.give_job(four_workers("vgg"), now);

@@ -260,6 +260,45 @@ TEST_F(DaemonFleet, AJobThatItsHomeHasNoMoreIsWithdrawn) {
   EXPECT_EQ(home_in_store(), "rack1") << "and declared again";
 }
 
+// Nobody else could take the seat of a box that lives.
+TEST_F(DaemonFleet, AJobThatWentWhileEtcdWasAwayIsWithdrawnWhenItIsBack) {
+  give_job();
+  run(3 * kSecond);
+  ASSERT_EQ(home_in_store(), "rack1");
+  const fleet::LeaseId lease = own().lease;
+  store->faults.unreachable = true;
+  // So long that by the box's clock its lease may have ended; etcd was down, and begins leases anew when it is back.
+  const auto run_down = [&](int seconds) {
+    for (int i = 0; i < seconds; ++i) {
+      run(kSecond);
+      ASSERT_TRUE(server.apply(fleet::KeepAlive{lease}));
+    }
+  };
+  run_down(10);
+  jobs.clear();
+  run_down(2);
+  store->faults.unreachable = false;
+  run(30 * kSecond);
+  EXPECT_EQ(own().lease, lease);
+  EXPECT_FALSE(server.pairs().contains("/site/job/vgg/home"));
+  EXPECT_FALSE(server.pairs().contains("/site/job/vgg"));
+}
+
+TEST_F(DaemonFleet, AJobThatWentWhileItsDeclarationWasOnItsWayIsWithdrawn) {
+  run(3 * kSecond);
+  give_job();
+  store->faults.delay = 2 * kSecond;
+  for (int turns = 0; turns < 1000 && home_in_store().empty(); ++turns) run(10 * kMillisecond);
+  ASSERT_EQ(home_in_store(), "rack1");
+  ASSERT_TRUE(link->status(now)->jobs.empty()) << "this box has not heard of it";
+  jobs.clear();
+  store->faults.delay = 0;
+  const fleet::LeaseId lease = own().lease;
+  run(30 * kSecond);
+  EXPECT_EQ(own().lease, lease);
+  EXPECT_FALSE(server.pairs().contains("/site/job/vgg/home"));
+}
+
 TEST_F(DaemonFleet, WhatItsPortsCarryIsInItsRecord) {
   room.rate = 100'000'000'000;
   run(2 * kSecond);

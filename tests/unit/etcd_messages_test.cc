@@ -111,6 +111,7 @@ TEST(EtcdMessages, ErrorsHaveTheirFault) {
       {3, "etcdserver: key is not provided", Fault::kInvalid, Refusal::Kind::kStore, false},
       {3, "etcdserver: duplicate key given in txn request", Fault::kInvalid, Refusal::Kind::kStore, false},
       {3, "etcdserver: user name is empty", Fault::kRefused, Refusal::Kind::kNoToken, false},
+      {3, "etcdserver: revision of auth store is old", Fault::kRefused, Refusal::Kind::kNoToken, false},
       {3, "etcdserver: authentication failed, invalid user ID or password", Fault::kRefused,
        Refusal::Kind::kStore, false},
       {5, "etcdserver: requested lease not found", Fault::kNoLease, Refusal::Kind::kStore, false},
@@ -162,6 +163,12 @@ TEST(EtcdMessages, LinesOfAWatchAreUnderstood) {
       R"({"error":{"grpc_code":16,"http_code":401,"message":"etcdserver: invalid auth token"}})");
   ASSERT_TRUE(token);
   EXPECT_TRUE(token->over && token->no_token);
+  const auto old = read_watch_line(
+      R"({"result":{"header":{},"canceled":true,"created":true,)"
+      R"("cancel_reason":"rpc error: code = InvalidArgument desc = etcdserver: revision of auth store is old"}})");
+  ASSERT_TRUE(old);
+  EXPECT_TRUE(old->over && old->no_token && !old->compacted);
+  EXPECT_FALSE(denied->no_token) << "another token may no more than this one";
 }
 
 // Changed bytes, cut, doubled: understood or not, but nothing else happens.

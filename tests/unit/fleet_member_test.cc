@@ -360,6 +360,50 @@ TEST_F(FleetMember, AHomeThatWasReplacedSaysNothingOfTheJob) {
   EXPECT_FALSE(bed.there("/tally/job/resnet/facts"));
 }
 
+// What it wrote itself it knows before its view does.
+TEST_F(FleetMember, FactsThatTheViewDoesNotShowYetAreWrittenOnce) {
+  start();
+  declare(bed.box("b"), "resnet");
+  Bed::Box& b = bed.box("b");
+  const std::string key = "/tally/job/resnet/facts";
+  const auto written = [&] {
+    return std::count_if(bed.server.history().begin(), bed.server.history().end(),
+                         [&](const Change& change) { return change.pair.key == key; });
+  };
+  const auto say = [&](const std::optional<FactsRecord>& facts) {
+    for (int turn = 0; turn < 10; ++turn) {
+      (void)b.member->tell_facts("resnet", facts, bed.now);
+      bed.run(Member::kTurn);
+    }
+  };
+  say(facts_of());
+  ASSERT_TRUE(b.member->view().jobs().at("resnet").facts);
+  ASSERT_EQ(written(), 1);
+  for (WatchId watch = 1; watch < 1000; ++watch) b.store->unwatch(watch);
+  FactsRecord other = facts_of();
+  other.usable = 0b01;
+  say(other);
+  EXPECT_EQ(written(), 2);
+  ASSERT_EQ(b.member->view().jobs().at("resnet").facts->usable, 0b11U) << "it does not see them";
+  say(std::nullopt);
+  EXPECT_EQ(written(), 3);
+  EXPECT_FALSE(bed.there(key));
+  // Those that the view shows do not stand there any more.
+  for (int i = 0; i < 50; ++i) bed.put("/elsewhere", std::to_string(i));
+  say(facts_of());
+  EXPECT_EQ(written(), 4);
+  EXPECT_EQ(read_facts(bed.server.pairs().at(key).value)->usable, 0b11U);
+  // Of another store at the same address it knows nothing, though that counts from 1.
+  bed.box("a").member->set_jobs({});
+  bed.box("c").member->set_jobs({});
+  bed.server.wipe();
+  ASSERT_TRUE(bed.run_until(
+      [&] { return bed.there("/tally/job/resnet/home") && bed.homes("resnet").size() == 1; }, 60 * kSecond));
+  ASSERT_LT(b.member->view().revision(), 50);
+  say(facts_of());
+  EXPECT_TRUE(bed.there(key));
+}
+
 TEST_F(FleetMember, ABoxThatDoesNotHaveTheJobDoesNotTakeIt) {
   start();
   declare(bed.box("b"), "resnet");
