@@ -135,7 +135,7 @@ int api_c_program(const char* transport, uint16_t rank) {
   EXPECT(tally_statistic(worker, "results", &value) == TALLY_OK && value != 0);
   for (i = 0; tally_statistic_name(i) != NULL; ++i)
     EXPECT(tally_statistic(worker, tally_statistic_name(i), &value) == TALLY_OK);
-  EXPECT(i == 27);
+  EXPECT(i == 29);
   EXPECT(tally_statistic(worker, "result", &value) == TALLY_INVALID_ARGUMENT);
   EXPECT(strstr(tally_last_error(), "'result' is not a statistic; there are contributions, ") != NULL);
 

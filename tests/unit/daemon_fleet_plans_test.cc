@@ -330,9 +330,8 @@ TEST_F(DaemonFleetPlans, AHomeWhoseWatchIsDeadSaysItsFactsOnce) {
   ASSERT_TRUE(run_until([&] { return home.job("vgg").planner == "rack2"; }));
   run(5 * kSecond);
   const auto written = [&](const std::string& start) {
-    return std::ranges::count_if(server.history(), [&](const fleet::Change& change) {
-      return change.pair.key.starts_with(start);
-    });
+    return std::ranges::count_if(
+        server.history(), [&](const fleet::Change& change) { return change.pair.key.starts_with(start); });
   };
   const auto facts_before = written("/site/job/vgg/facts");
   const auto plans_before = plans("vgg").back();
