@@ -88,6 +88,30 @@ TEST_F(LoopCore, StragglersAreNotWaitedFor) {
   }
 }
 
+// Runs of zeros, and the results that the core owes for them.
+TEST_F(LoopCore, ZerosAreLeftOut) {
+  for (const bool multicast : {false, true}) {
+    Rack rack({.name = "Zeros",
+               .cores = 2,
+               .up = 2,
+               .down = 2,
+               .multicast = multicast,
+               .operations = 8,
+               .largest = 20'000,
+               .zeros = true});
+    EXPECT_TRUE(rack.run());
+    rack.settle();
+    rack.expect_right_sums();
+    rack.expect_all_mbufs_back();
+    std::uint64_t runs = 0;
+    for (std::uint16_t r = 0; r < 4; ++r) runs += rack.worker(r).engine().statistics().runs;
+    EXPECT_GT(runs, 0U);
+    EXPECT_GT(rack.count(Verdict::kComplete), rack.sum(&io::CoreStatistics::results)) << "one frame for several";
+    for (std::size_t core = 0; core < 2; ++core)
+      EXPECT_EQ(rack.plane().core(core).state(rack.job()).occupancy.get(), 0U);
+  }
+}
+
 // The verdict counts from a port that vouches only, and what a sender left in the mbuf counts never.
 TEST_F(LoopCore, ChecksumVerdictsAreBelievedFromPortsThatVouchOnly) {
   auto pools = make_plain_pools({.frames = 64, .heads = 16, .frame_room = 2'048}, "verdict");

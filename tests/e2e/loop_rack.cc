@@ -121,6 +121,7 @@ void Rack::add_worker(std::uint16_t rank) {
   o.instance = 100U + rank;
   o.seed = 200U + rank;
   o.rto_floor = engine::kPollRtoFloor;
+  o.sparse = case_.zeros;
   const bool ipv6 = case_.ipv6 || (case_.ipv6_odd && rank % 2 == 1);
   const auto vlan = static_cast<std::uint16_t>(!case_.vlans ? jobs::kUntagged : rank % 2 == 0 ? 7 : 9);
   workers_.push_back(&hosts_[rank / case_.per_port]->add(
