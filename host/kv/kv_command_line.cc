@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <array>
-#include <map>
 
 #include "text/text.h"
 
@@ -71,11 +70,13 @@ void declare_kv(CLI::App& app, KvSettings& settings, KvTexts& texts) {
       ->type_name("N");
   app.add_option("--token-file", texts.token_file, "File with the system's token (TALLY_KV_TOKEN_FILE)")
       ->type_name("FILE");
-  app.add_option("--rule", settings.rows.rows.rule,
-                 "What a push does to a row: sum adds, sgd subtracts rate times it (default sum)")
-      ->transform(
-          CLI::CheckedTransformer(std::map<std::string, Rule>{{"sum", Rule::kSum}, {"sgd", Rule::kSgd}}))
-      ->type_name("sum|sgd");
+  app.add_option_function<std::string>(
+         "--rule",
+         [&settings](const std::string& name) {
+           settings.rows.rows.rule = name == "sgd" ? Rule::kSgd : Rule::kSum;
+         },
+         "What a push does to a row: sum adds, sgd subtracts rate times it (default sum)")
+      ->check(CLI::IsMember({"sum", "sgd"}));
   app.add_option("--rate", settings.rows.rows.rate, "Of sgd (default 0.01)");
   app.add_flag_callback(
       "--sync", [&settings] { settings.rows.merge = Merge::kSum; },
