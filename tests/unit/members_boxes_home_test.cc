@@ -427,7 +427,7 @@ TEST_F(MembersBoxesHome, ABoxThatIsHomeAgainObeysNoRequestOfBefore) {
   ASSERT_TRUE(enlist_all(1));
   const Bytes join = boxes[0].with_challenge(all[0], all[0].join());
   const Bytes enlist = boxes[1].with_challenge(all[0], all[0].enlist(1));
-  for (const int home : {1, 0}) {
+  for (const std::size_t home : {1U, 0U}) {
     for (Bench& bench : boxes) {
       ASSERT_TRUE(bench.members->set_home("resnet", box_address(home), bench.now));
       bench.settle();
