@@ -74,7 +74,7 @@ TEST_F(MembersRacksRestart, ABoxWhoseClockWasSetBackIsNotHeardUntilThen) {
 
 // A rack's box says no JOIN as long as all is well: its next one may come after years, and is still newer.
 TEST_F(MembersRacksRestart, TheBoxOfARackAfterAnyTimeIsNewerThanItWas) {
-  for (const TimeNs days : {25, 40, 1'000}) {
+  for (const TimeNs days : {25U, 40U, 1'000U}) {
     auto later = racks[0].options;
     later.calendar += days * 24 * 3'600 * kSecond;
     racks[0].options = later;
