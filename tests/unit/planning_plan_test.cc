@@ -11,6 +11,7 @@
 
 #include "cluster/cluster_file.h"
 #include "planning/locate.h"
+#include "planning/running_plan.h"
 #include "planning_support.h"
 
 namespace tally::planning {
