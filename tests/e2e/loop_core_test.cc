@@ -106,7 +106,8 @@ TEST_F(LoopCore, ZerosAreLeftOut) {
     std::uint64_t runs = 0;
     for (std::uint16_t r = 0; r < 4; ++r) runs += rack.worker(r).engine().statistics().runs;
     EXPECT_GT(runs, 0U);
-    EXPECT_GT(rack.count(Verdict::kComplete), rack.sum(&io::CoreStatistics::results)) << "one frame for several";
+    EXPECT_GT(rack.count(Verdict::kComplete), rack.sum(&io::CoreStatistics::results))
+        << "one frame for several";
     for (std::size_t core = 0; core < 2; ++core)
       EXPECT_EQ(rack.plane().core(core).state(rack.job()).occupancy.get(), 0U);
   }

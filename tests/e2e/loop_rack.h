@@ -50,7 +50,7 @@ struct RackCase {
   // Program
   std::uint32_t operations = 24;
   std::uint32_t largest = 40'000;  // elements of an operation
-  bool zeros = false;  // may be left out; a run of them is one frame, and counted as each contribution that it is
+  bool zeros = false;              // may be left out: a run of them is one frame, counted as several
 };
 
 inline std::ostream& operator<<(std::ostream& out, const RackCase& c) { return out << c.name; }
