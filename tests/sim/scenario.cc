@@ -91,6 +91,18 @@ void add_upsets(Scenario& s, Rng& rng) {
   }
 }
 
+void draw_links(Scenario& s, Rng& rng) {
+  s.link.delay = rng.between(2, 200) * kMicrosecond;
+  s.link.vouched = rng.chance(0.5);
+  s.faults.loss = rng.often_none(0.3);
+  s.faults.duplicate = rng.often_none(0.3);
+  s.faults.reorder = rng.often_none(0.5);
+  s.faults.reorder_delay = rng.between(1, 20'000) * kMicrosecond;
+  s.faults.corrupt = rng.often_none(0.1);
+  s.faults.poison = s.link.vouched ? rng.often_none(0.05) : 0;
+  s.faults.replay = rng.often_none(0.5);
+}
+
 // On the path, off it, and whole conversations again.
 void add_forgers(Scenario& s, Rng& rng) {
   if (rng.chance(0.4)) return;
@@ -252,15 +264,7 @@ Scenario sparse_scenario_of(std::uint64_t seed) {
   }
   // A rank that does not understand it decides for all of its job.
   if (rng.chance(0.1)) s.workers[rng.below(s.workers.size())].sparse = false;
-  s.link.delay = rng.between(2, 200) * kMicrosecond;
-  s.link.vouched = rng.chance(0.5);
-  s.faults.loss = rng.often_none(0.3);
-  s.faults.duplicate = rng.often_none(0.3);
-  s.faults.reorder = rng.often_none(0.5);
-  s.faults.reorder_delay = rng.between(1, 20'000) * kMicrosecond;
-  s.faults.corrupt = rng.often_none(0.1);
-  s.faults.poison = s.link.vouched ? rng.often_none(0.05) : 0;
-  s.faults.replay = rng.often_none(0.5);
+  draw_links(s, rng);
   s.operations = static_cast<std::uint32_t>(rng.between(1, 4));
   s.largest = static_cast<std::uint32_t>(rng.between(100, rng.chance(0.2) ? 6'000 : 2'000));
   s.heal_at = rng.chance(0.7) ? rng.between(1, 100) * kMillisecond : rng.between(1, 3) * kSecond;
@@ -287,15 +291,7 @@ Scenario scenario_of(std::uint64_t seed) {
     s.box.jobs.push_back(random_job(rng, i));
     add_workers(s, rng, s.box.jobs.back());
   }
-  s.link.delay = rng.between(2, 200) * kMicrosecond;
-  s.link.vouched = rng.chance(0.5);
-  s.faults.loss = rng.often_none(0.3);
-  s.faults.duplicate = rng.often_none(0.3);
-  s.faults.reorder = rng.often_none(0.5);
-  s.faults.reorder_delay = rng.between(1, 20'000) * kMicrosecond;
-  s.faults.corrupt = rng.often_none(0.1);
-  s.faults.poison = s.link.vouched ? rng.often_none(0.05) : 0;
-  s.faults.replay = rng.often_none(0.5);
+  draw_links(s, rng);
   s.operations = static_cast<std::uint32_t>(rng.between(1, 6));
   s.largest = static_cast<std::uint32_t>(rng.chance(0.1) ? 8000 : rng.between(20, 1500));
   if (shares) s.largest = std::min(s.largest, many ? 200U : 1'000U);
