@@ -366,6 +366,16 @@ TEST_F(MembersPackets, AChallengeIsGoodForWhomItWasMadeAndNotForLong) {
       << "a JOIN of the time before begins nothing";
 }
 
+// What the box knew of its members' attempts went with the job.
+TEST_F(MembersPackets, AJobOfTheSameNameObeysNoJoinOfTheFormer) {
+  challenge(joiner);
+  const Bytes recorded = with_challenge(joiner, joiner.join());
+  ASSERT_TRUE(members->withdraw("resnet"));
+  settle();
+  declare(config_of(2));
+  EXPECT_EQ(send_bare(joiner, recorded).at(0).type(), PacketType::kChallenge);
+}
+
 TEST_F(MembersPackets, ProbesAreEchoedAHundredTimesASecond) {
   Peer anyone(9);
   anyone.binding.address = mapped({192, 168, 1, 1});
