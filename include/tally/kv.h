@@ -239,8 +239,7 @@ class KVServer {
         value_kind<Val>(), [this](Arrival arrival) { take(std::move(arrival)); },
         [this](int rank) {
           for (const KVMeta& meta : rounds_->take_hopeless(rank))
-            core_.refuse(meta, "worker " + std::to_string(rank) + " is lost, and had not pushed yet",
-                         Failure::kNoIndex);
+            core_.refuse(meta, MergeRounds<Val>::lacks(rank), Failure::kNoIndex);
         });
   }
   // To all workers that are in it, if it was merged.

