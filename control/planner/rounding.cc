@@ -1,6 +1,7 @@
 #include "planner/rounding.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -84,6 +85,7 @@ Tables round_product(const Split& split, const Party& party) {
   for (std::size_t p = 0, first = 0; p < counts.size(); first += counts[p++]) next.push_back(first);
   std::vector<std::vector<std::size_t>> rest(party.servers.size());  // groups of each server
   const std::vector<std::size_t> places = interleaved(counts);
+  std::array<Entry, kGroups> of_all{};
   for (std::size_t g = 0; g < kGroups; ++g) {
     const std::size_t place = places[g];
     const auto server = static_cast<std::uint8_t>(server_of[next[place]++]);
@@ -92,8 +94,9 @@ Tables round_product(const Split& split, const Party& party) {
       entry.box = naming.name(shared[place].place);
     else
       rest[server].push_back(g);
-    for (auto& table : tables.of_rack) table[g] = entry;
+    of_all[g] = entry;
   }
+  std::fill(tables.of_rack.begin(), tables.of_rack.end(), of_all);
   if (!with_own || counts.back() == 0) return tables;
 
   for (std::size_t r = 0; r < party.racks.size(); ++r) {

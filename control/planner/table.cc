@@ -95,14 +95,22 @@ Rates unit_loads(LoadModel& model, const Topology& topology, const Party& party,
 
   const std::size_t boxes = tables.boxes.size();
   const std::size_t servers = party.servers.size();
+  // A box sends one sum of a group on, however many racks it has it from.
+  std::vector<std::size_t> sums(boxes * servers);
+  std::vector<std::bitset<kBoxesOfJob>> seen(servers > 0 ? kGroups : 0);
   for (std::size_t r = 0; r < party.racks.size(); ++r) {
     std::vector<std::size_t> at_box(boxes);
     std::vector<std::size_t> direct(servers);
-    for (const Entry& entry : tables.of_rack[r]) {
-      if (entry.box != Entry::kNoBox)
-        ++at_box[entry.box];
-      else
+    for (std::size_t g = 0; g < kGroups; ++g) {
+      const Entry& entry = tables.of_rack[r][g];
+      if (entry.box == Entry::kNoBox) {
         ++direct[entry.server];
+        continue;
+      }
+      ++at_box[entry.box];
+      if (servers == 0 || seen[g][entry.box]) continue;
+      seen[g][entry.box] = true;
+      ++sums[entry.box * servers + entry.server];
     }
     const double each = party.racks[r].workers * kOneGroup;
     for (std::size_t b = 0; b < boxes; ++b) {
@@ -111,18 +119,6 @@ Rates unit_loads(LoadModel& model, const Topology& topology, const Party& party,
     for (std::size_t s = 0; s < servers; ++s) {
       if (direct[s] > 0)
         model.each_to_server(party.racks[r].at, s, times(each * static_cast<double>(direct[s])));
-    }
-  }
-  if (servers == 0) return loads;
-  // A box sends one sum of a group on, however many racks it has it from.
-  std::vector<std::size_t> sums(boxes * servers);
-  for (std::size_t g = 0; g < kGroups; ++g) {
-    std::bitset<kBoxesOfJob> seen;
-    for (const auto& table : tables.of_rack) {
-      const Entry& entry = table[g];
-      if (entry.box == Entry::kNoBox || seen[entry.box]) continue;
-      seen[entry.box] = true;
-      ++sums[entry.box * servers + entry.server];
     }
   }
   for (std::size_t b = 0; b < boxes; ++b) {
