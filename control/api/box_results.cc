@@ -250,7 +250,8 @@ Json fleet_show(const Snapshot& box) {
   for (const FleetJob& job : fleet.jobs)
     jobs.push_back({{"name", job.name},
                     {"home", job.home.empty() ? Json(nullptr) : Json(job.home)},
-                    {"plan_epoch", job.epoch == 0 ? Json(nullptr) : Json(job.epoch)}});
+                    {"plan_epoch", job.epoch == 0 ? Json(nullptr) : Json(job.epoch)},
+                    {"not_taken_because", job.left.empty() ? Json(nullptr) : Json(job.left)}});
   Json bad = Json::array();
   for (const BadRecord& record : fleet.bad) bad.push_back({{"key", record.key}, {"why", record.why}});
   return {

@@ -25,6 +25,7 @@ struct FleetJob {
   std::string name{};
   std::string home{};       // a box; empty: none at the moment
   std::uint32_t epoch = 0;  // of its newest plan; 0: none
+  std::string left{};       // without a home: why this box, whose job it is, does not take it
 };
 
 struct BadRecord {

@@ -127,7 +127,8 @@ members::MembershipOptions member_options(const Config& config) {
           .shards = static_cast<std::uint8_t>(config.dataplane.cores.size()),
           .slot_lines = static_cast<std::uint32_t>(slot_lines_per_core(config.dataplane)),
           .shared_entries = shared_entries_per_core(config.dataplane),
-          .shared_elements = config.dataplane.shared.elements};
+          .shared_elements = config.dataplane.shared.elements,
+          .homes_move = !config.fleet.endpoints.empty()};
 }
 
 void complete_defaults(Checking& c) {

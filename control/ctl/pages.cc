@@ -353,6 +353,9 @@ std::string fleet_page(const Json& fleet) {
     text::ColumnTable rows({"job", "home", "plan"}, 2);
     for (const Json& job : jobs) rows.add({cell(job, "name"), cell(job, "home"), cell(job, "plan_epoch")});
     out += "\n" + rows.text();
+    for (const Json& job : jobs)
+      if (const std::string why = cell(job, "not_taken_because"); why != "-")
+        out += "job " + cell(job, "name") + " has no home, and this box does not take it: " + why + "\n";
   }
   if (number_of(fleet, "bad_records_now") > 0) {
     out += "\nkeys that are no records, and are ignored: " + cell(fleet, "bad_records_now") + "\n";

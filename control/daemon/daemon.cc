@@ -69,9 +69,15 @@ class Life {
       fleet_.emplace(
           start.config, std::move(store),
           FleetFace{[this] { return room(); },
-                    [this] { return shared_jobs(); },
-                    [this](const std::string& job, const Ipv6& home) { return set_home(job, home); },
-                    [this](const Ipv6& address) { planner_.box_seen(address, steady_now()); },
+                    {[this] { return shared_jobs(); },
+                     [this](const std::string& job, const Ipv6& home) { return set_home(job, home); },
+                     [this](const Ipv6& address) { planner_.box_seen(address, steady_now()); },
+                     [this](const std::string& job, const members::HomeNeeds& needs) {
+                       return objection_to_home(job, needs);
+                     },
+                     [this](const std::string& job, const members::HomeNews& news) {
+                       loop_.members().engine().hear_of_home(job, news);
+                     }},
                     {&start.desk, [this](planning::Work work) { planner_.reckon_for_fleet(std::move(work)); },
                      [this] { return planner_.take_reckoned(); }}},
           feed_.sink(), steady_now());
@@ -204,13 +210,20 @@ class Life {
     if (loop_.done()) return all;
     for (const auto& [i, job] : config::jobs_of<config::NativeConfig>(reload_.config())) {
       if (!job->boxes) continue;
-      const auto home = loop_.members().engine().home_of(job->name);
-      if (!home) continue;
-      SharedJob& shared =
-          all.emplace_back(SharedJob{job->name, job->workers, job->external_servers(), *job->boxes});
-      shared.boxes.home = *home;
+      const auto here = loop_.members().engine().boxes_job(job->name);
+      if (!here) continue;
+      SharedJob& shared = all.emplace_back(
+          SharedJob{job->name, here->workers, here->servers, *job->boxes, here->needs, here->no_room});
+      shared.boxes.home = here->home;
     }
     return all;
+  }
+
+  std::string objection_to_home(const std::string& job, const members::HomeNeeds& needs) {
+    for (std::size_t port = 0; port < plane_.ports(); ++port)
+      if (plane_.link(PortIndex{static_cast<std::uint16_t>(port)}).up)
+        return loop_.members().engine().objection_to_home(job, needs);
+    return "no port of this box has a link";
   }
 
   Result<void> set_home(const std::string& job, const Ipv6& home) {

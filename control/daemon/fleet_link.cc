@@ -56,7 +56,7 @@ FleetLink::FleetLink(const config::Config& config, std::unique_ptr<fleet::Store>
       room_(std::move(face.room)),
       log_(std::move(log)),
       member_(options_of(config), *store_, self_, now),
-      homes_(member_, std::move(face.jobs), std::move(face.set_home), std::move(face.box_seen), log_),
+      homes_(member_, std::move(face.homes), log_),
       plans_(member_, std::move(face.plans), log_),
       next_look_(now) {}
 
@@ -69,6 +69,7 @@ void FleetLink::turn(TimeNs now) {
     self_.free_slots = room.free_slots;
     self_.free_bytes = room.free_bytes;
     self_.rate = room.rate;
+    self_.set_rates = plans_.rates_here();
     member_.set_self(self_);
   }
   homes_.turn(now);  // also of a box that leaves: what still runs here goes to who takes its place
@@ -116,7 +117,9 @@ std::shared_ptr<const api::FleetStatus> FleetLink::status(TimeNs now) {
                            box.record.cores, box.record.free_slots, box.record.free_bytes});
   for (const auto& [name, job] : view.jobs()) {
     const auto plan = job.newest_plan();
-    made->jobs.push_back({name, job.home ? job.home->record.box : "", plan ? plan->number : 0});
+    const auto left = homes_.left().find(name);
+    made->jobs.push_back({name, job.home ? job.home->record.box : "", plan ? plan->number : 0,
+                          left != homes_.left().end() ? left->second : ""});
   }
   for (const auto& [key, why] : view.bad()) {
     if (made->bad.size() == kMostBadShown) break;

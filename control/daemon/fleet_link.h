@@ -28,9 +28,7 @@ struct FleetRoom {
 // What the fleet needs of its box. Called on the control thread.
 struct FleetFace {
   std::function<FleetRoom()> room;  // about once a second
-  FleetHomes::Jobs jobs;
-  FleetHomes::SetHome set_home;
-  FleetHomes::BoxSeen box_seen;
+  FleetHomes::Face homes;
   PlanFace plans{};
 };
 

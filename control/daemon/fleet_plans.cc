@@ -53,6 +53,7 @@ void FleetPlans::turn(TimeNs now) {
   face_.desk->set_planned_by_fleet(who_.in_fleet && !who_.alone);
   // What was read before the store was gone is nothing new.
   if (member_.knows_fleet() && member_.standing().kind == fleet::Standing::Kind::kMember) {
+    hear_rates(now);
     tell_facts(now);
     take_plans();
   }
@@ -84,6 +85,27 @@ void FleetPlans::look_at_planner(TimeNs now) {
         who_.alone ? "; homes plan their own jobs by now" : "; homes make plans at once, and keep to them";
 }
 
+std::map<std::string, double> FleetPlans::rates_here() const {
+  std::map<std::string, double> all;
+  if (face_.desk == nullptr) return all;
+  for (const auto& [name, rate] : face_.desk->set_rates())
+    if (all.size() < fleet::kMostRates) all.emplace(name, std::clamp(rate, 0.0, fleet::kMostRate));
+  return all;
+}
+
+// Whoever an operator told it at: it holds for the cluster. Of two the less counts.
+void FleetPlans::hear_rates(TimeNs now) {
+  planning::SetRates others;
+  for (const auto& [id, box] : member_.view().boxes()) {
+    if (id == member_.id()) continue;
+    for (const auto& [name, rate] : box.record.set_rates) {
+      const auto at = others.emplace(name, rate).first;
+      at->second = std::min(at->second, rate);
+    }
+  }
+  face_.desk->hear_rates(std::move(others), now);
+}
+
 void FleetPlans::tell_facts(TimeNs now) {
   const auto& here = face_.desk->jobs();
   for (const auto& [name, job] : here) {
@@ -91,6 +113,9 @@ void FleetPlans::tell_facts(TimeNs now) {
     if (!member_.is_home_of(name, now)) continue;
     Told& told = told_[name];
     if (told.facts != job.facts) told = {job.facts, record_of(job.facts)};
+    told.record.limits.clear();
+    for (const planning::BoxLimit& one : face_.desk->limits_of(name))
+      told.record.limits.emplace(members::address_text(one.box), std::min(one.most, fleet::kMostRate));
     const auto done = member_.tell_facts(name, told.record, now);
     if (!done && done.error().code == ErrorCode::kInvalidArgument) complain_once(name, done.error().text());
   }
@@ -124,16 +149,16 @@ void FleetPlans::plan_for_all(TimeNs now) {
     reckoning_ = false;
     if (face_.desk->is_current(done->work)) publish(*done, now);
   }
-  if (reckoning_ || now < next_round_ || member_.planner_since(now) == 0) return;
-  const auto& all = member_.view().jobs();
-  std::erase_if(held_, [&](const auto& one) { return !all.contains(one.first); });
-  if (std::ranges::none_of(all, [&](const auto& one) {
-        return one.second.wants_plan() && !is_held(one.first, one.second.facts->number, now);
-      }))
+  if (member_.planner_since(now) == 0) {
+    asked_for_ = {};  // who plans next may have had other reasons
     return;
+  }
+  if (reckoning_ || now < next_round_ || !is_due(now)) return;
   next_round_ = now + kBetweenRounds;
-  asked_for_.clear();
+  asked_for_ = basis_;
+  const auto& all = member_.view().jobs();
   std::vector<planning::JobFacts> jobs;
+  std::vector<planning::BoxLimit> limits;
   for (const auto& [name, job] : all) {
     if (!job.record || !job.facts) continue;
     auto facts = facts_of(name, *job.facts);
@@ -142,25 +167,50 @@ void FleetPlans::plan_for_all(TimeNs now) {
       held_[name] = {job.facts->number, face_.desk->ground_number(), now + kNoPlan};
       continue;
     }
-    asked_for_[name] = job.facts->number;
     jobs.push_back(std::move(*facts));
+    for (const auto& [box, most] : job.facts->limits)
+      if (const auto address = text::ip_address(box)) limits.push_back({name, *address, most});
   }
-  auto work = jobs.empty() ? std::nullopt : face_.desk->work_for_fleet(std::move(jobs));
+  auto work = jobs.empty() ? std::nullopt : face_.desk->work_for_fleet(std::move(jobs), std::move(limits));
   if (!work) return;
   reckoning_ = true;
   face_.reckon(std::move(*work));
 }
 
+// A job without a plan for its facts; or what the plans of all rest on is another thing than it was: the cluster, or who
+// is in it beside them.
+bool FleetPlans::is_due(TimeNs now) {
+  const auto& all = member_.view().jobs();
+  std::erase_if(held_, [&](const auto& one) { return !all.contains(one.first); });
+  Basis basis{.ground = face_.desk->ground_number()};
+  bool wanted = false;
+  for (const auto& [name, job] : all) {
+    if (job.record && job.facts) basis.facts.emplace(name, job.facts->number);
+    wanted = wanted || (job.wants_plan() && !is_held(name, job.facts->number, now));
+  }
+  if (basis != basis_) {
+    basis_ = std::move(basis);
+    basis_since_ = now;
+  }
+  return wanted || (basis_ != asked_for_ && now >= basis_since_ + kSettled);
+}
+
 void FleetPlans::publish(const planning::WorkDone& done, TimeNs now) {
   const std::uint64_t ground = face_.desk->ground_number();
+  bool again = false;
   for (std::size_t j = 0; j < done.plans.size(); ++j) {
     const std::string& name = done.work.jobs[j].job;
     const auto at = member_.view().jobs().find(name);
-    const std::uint64_t facts = asked_for_[name];
-    if (at == member_.view().jobs().end() || !at->second.wants_plan() || at->second.facts->number != facts ||
-        is_held(name, facts, now))
+    const auto asked = asked_for_.facts.find(name);
+    if (at == member_.view().jobs().end() || asked == asked_for_.facts.end() || !at->second.record ||
+        !at->second.facts || at->second.facts->number != asked->second)
       continue;
+    const std::uint64_t facts = asked->second;
     const planning::RunningPlan& plan = done.plans[j];
+    const auto present = at->second.plan_for_facts();
+    if (present ? plan.planned() && !face_.desk->is_better(done, j, present->plan)
+                : is_held(name, facts, now))
+      continue;
     if (!plan.planned()) {
       complain_once(name, "this box cannot plan it for the fleet: " + plan.why_not);
       held_[name] = {facts, ground, now + kNoPlan};
@@ -175,8 +225,11 @@ void FleetPlans::publish(const planning::WorkDone& done, TimeNs now) {
     } else if (told.error().code == ErrorCode::kInvalidArgument) {
       complain_once(name, told.error().text());
       held_[name] = {facts, ground, now + kNoPlan};
+    } else {
+      again = true;
     }
   }
+  if (again) asked_for_ = {};  // who has a plan would have no other reason for a better one
 }
 
 void FleetPlans::complain_once(const std::string& job, const std::string& text) {

@@ -42,6 +42,8 @@ class FleetPlans {
   // After each tick of the member.
   void turn(TimeNs now);
   [[nodiscard]] const WhoPlans& who() const noexcept { return who_; }
+  // What was set at this box, as its record says it.
+  [[nodiscard]] std::map<std::string, double> rates_here() const;
 
  private:
   // Of rounds for the fleet: homes have plans of their own at once.
@@ -52,6 +54,15 @@ class FleetPlans {
   // A planner that nobody has seen for so long does not come soon. Long enough that etcd may be moved to another place.
   static constexpr TimeNs kGoneForGood = 300 * kSecond;
 
+  // What plans of the fleet rest on has been so for that long, before jobs that have a plan are planned anew for it.
+  static constexpr TimeNs kSettled = kSecond;
+
+  // What plans of the fleet rest on.
+  struct Basis {
+    std::uint64_t ground = 0;                      // of the desk
+    std::map<std::string, std::uint64_t> facts{};  // number of each job's
+    bool operator==(const Basis&) const = default;
+  };
   // Facts for which there is nothing to do until then.
   struct Held {
     std::uint64_t facts = 0;
@@ -64,9 +75,12 @@ class FleetPlans {
   };
 
   void look_at_planner(TimeNs now);
+  void hear_rates(TimeNs now);
   void tell_facts(TimeNs now);
   void take_plans();
   void plan_for_all(TimeNs now);
+  // True: there is a reason to plan for all jobs now.
+  [[nodiscard]] bool is_due(TimeNs now);
   void publish(const planning::WorkDone& done, TimeNs now);
   [[nodiscard]] bool is_held(const std::string& job, std::uint64_t facts, TimeNs now) const;
   void complain_once(const std::string& job, const std::string& text);
@@ -78,7 +92,9 @@ class FleetPlans {
   std::optional<TimeNs> troubled_{};  // since
   bool reckoning_ = false;
   TimeNs next_round_ = 0;
-  std::map<std::string, std::uint64_t> asked_for_{};  // facts that the round under way is for
+  Basis basis_{};  // as it is
+  TimeNs basis_since_ = 0;
+  Basis asked_for_{};  // of the last round, or of the one under way
   std::map<std::string, Held> held_{};
   std::map<std::string, Told> told_{};
   std::map<std::string, std::string> complaint_{};  // of each job, the last one

@@ -21,7 +21,9 @@ class LeaseKeeper {
   // 0: none, or the store has said that it is over.
   [[nodiscard]] LeaseId id() const noexcept { return lease_; }
   // By this clock it cannot have ended: it was kept alive less than its time ago.
-  [[nodiscard]] bool holds(TimeNs now) const noexcept { return lease_ != 0 && now < until_; }
+  [[nodiscard]] bool holds(TimeNs now) const noexcept { return now < until(); }
+  // Until when.
+  [[nodiscard]] TimeNs until() const noexcept { return lease_ != 0 ? until_ : 0; }
   // How many were lost.
   [[nodiscard]] std::uint64_t lost() const noexcept { return lost_; }
 

@@ -257,11 +257,14 @@ Revision Member::planner_since(TimeNs now) const {
   return mine ? planner->created : 0;
 }
 
-bool Member::is_home_of(const std::string& job, TimeNs now) const {
+TimeNs Member::home_until(const std::string& job) const {
   const auto at = view().jobs().find(job);
-  if (at == view().jobs().end() || !at->second.home || leaving_ || !lease_.holds(now)) return false;
-  return at->second.home->record.life == self_.life && at->second.home->lease == lease_.id();
+  if (at == view().jobs().end() || !at->second.home || leaving_) return 0;
+  const bool mine = at->second.home->record.life == self_.life && at->second.home->lease == lease_.id();
+  return mine ? lease_.until() : 0;
 }
+
+bool Member::is_home_of(const std::string& job, TimeNs now) const { return now < home_until(job); }
 
 Result<void> Member::may_order(TimeNs now) const {
   if (standing_.kind == Standing::Kind::kAway)

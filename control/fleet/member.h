@@ -80,6 +80,12 @@ class Member {
   // The revision that its plans are fenced with; 0: it is not the planner, or cannot know.
   [[nodiscard]] Revision planner_since(TimeNs now) const;
   [[nodiscard]] bool is_home_of(const std::string& job, TimeNs now) const;
+  // Until when, by this clock, no other box can have that seat, which this one has; 0: it does not, or leaves.
+  [[nodiscard]] TimeNs home_until(const std::string& job) const;
+  // It is in the fleet, and hears what happens there.
+  [[nodiscard]] bool hears_fleet(TimeNs now) const {
+    return keeper_.ready() && standing_.kind == Standing::Kind::kMember && lease_.holds(now);
+  }
 
   // Outcomes follow. Fails at once where it cannot be done now.
   // plan: of a job that is declared, its number above all plans of the job.

@@ -119,6 +119,24 @@ class Members {
     if (!member->is_object()) complain(std::string(name) + " is no object");
     return *member;
   }
+  // May be missing: then there are none.
+  std::map<std::string, double> rates(const char* name, std::size_t most, std::size_t longest) {
+    std::map<std::string, double> all;
+    if (!object_.contains(name)) return all;
+    const Json* const member = take(name);
+    if (member == nullptr) return all;
+    if (!member->is_object() || member->size() > most) {
+      complain(std::string(name) + " are not at most " + std::to_string(most) + " rates");
+      return all;
+    }
+    for (const auto& [key, value] : member->items()) {
+      if (!value.is_number() || !(value.get<double>() >= 0) || value.get<double>() > kMostRate)
+        complain(std::string(name) + " have one that is no rate");
+      else
+        all.emplace(text_in(key, name, longest), value.get<double>());
+    }
+    return all;
+  }
   void complain(std::string why) {
     if (why_.empty()) why_ = std::move(why);
   }
@@ -266,15 +284,17 @@ std::string objection_to_prefix(std::string_view prefix) {
 }
 
 std::string text_of(const BoxRecord& record) {
-  return written(Json{{"format", kFormat},
-                      {"name", record.name},
-                      {"life", hexadecimal(record.life)},
-                      {"since", record.since},
-                      {"addresses", record.addresses},
-                      {"rate", record.rate},
-                      {"cores", record.cores},
-                      {"free_slots", record.free_slots},
-                      {"free_bytes", record.free_bytes}});
+  Json all{{"format", kFormat},
+           {"name", record.name},
+           {"life", hexadecimal(record.life)},
+           {"since", record.since},
+           {"addresses", record.addresses},
+           {"rate", record.rate},
+           {"cores", record.cores},
+           {"free_slots", record.free_slots},
+           {"free_bytes", record.free_bytes}};
+  if (!record.set_rates.empty()) all["set_rates"] = record.set_rates;
+  return written(all);
 }
 
 Readout<BoxRecord> read_box(std::string_view value) {
@@ -287,7 +307,8 @@ Readout<BoxRecord> read_box(std::string_view value) {
                    .rate = members.number("rate", 0, kAny),
                    .cores = static_cast<std::uint32_t>(members.number("cores", 0, 4096)),
                    .free_slots = members.number("free_slots", 0, kAny),
-                   .free_bytes = members.number("free_bytes", 0, kAny)};
+                   .free_bytes = members.number("free_bytes", 0, kAny),
+                   .set_rates = members.rates("set_rates", kMostRates, kMostAddressBytes)};
   if (std::string why = members.over(); !why.empty()) return tl::unexpected(std::move(why));
   return record;
 }
@@ -324,16 +345,18 @@ std::string objection_to(const FactsRecord& facts) {
   if (facts.usable == 0) return "no box is usable";
   if (facts.boxes.size() < 64 && facts.usable >> facts.boxes.size() != 0)
     return "a box is usable that is not there";
+  for (const auto& [box, most] : facts.limits)
+    if (std::find(facts.boxes.begin(), facts.boxes.end(), box) == facts.boxes.end())
+      return "a box has a limit that is not there";
   return {};
 }
 
 std::string text_of(const FactsRecord& facts) {
-  return written(Json{{"format", kFormat},
-                      {"number", hexadecimal(facts.number)},
-                      {"ranks", facts.ranks},
-                      {"servers", facts.servers},
-                      {"boxes", facts.boxes},
-                      {"usable", hexadecimal(facts.usable)}});
+  Json all{{"format", kFormat},    {"number", hexadecimal(facts.number)},
+           {"ranks", facts.ranks}, {"servers", facts.servers},
+           {"boxes", facts.boxes}, {"usable", hexadecimal(facts.usable)}};
+  if (!facts.limits.empty()) all["limits"] = facts.limits;
+  return written(all);
 }
 
 Readout<FactsRecord> read_facts(std::string_view value) {
@@ -342,7 +365,8 @@ Readout<FactsRecord> read_facts(std::string_view value) {
                     .ranks = members.texts("ranks", kMaxRanks, kMostAddressBytes),
                     .servers = members.texts("servers", kMaxServers, kMostAddressBytes),
                     .boxes = members.texts("boxes", kMostBoxes, kMostAddressBytes),
-                    .usable = hexadecimal_in(members, "usable")};
+                    .usable = hexadecimal_in(members, "usable"),
+                    .limits = members.rates("limits", kMostBoxes, kMostAddressBytes)};
   if (std::string why = members.over(); !why.empty()) return tl::unexpected(std::move(why));
   if (std::string why = objection_to(facts); !why.empty()) return tl::unexpected(std::move(why));
   return facts;

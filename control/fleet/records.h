@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -31,6 +32,8 @@ inline constexpr std::size_t kMostIdBytes = 63;
 inline constexpr std::size_t kMostSpecBytes = 65'536;
 inline constexpr std::size_t kMostAddresses = 16;
 inline constexpr std::size_t kMostAddressBytes = 255;
+inline constexpr std::size_t kMostRates = 256;
+inline constexpr double kMostRate = 1e6;  // Gbit/s
 
 struct BoxRecord {
   std::string name{};                    // for people
@@ -41,6 +44,8 @@ struct BoxRecord {
   std::uint32_t cores = 0;
   std::uint64_t free_slots = 0;
   std::uint64_t free_bytes = 0;  // of slot memory
+  // Gbit/s that resources of the cluster have, as an operator has said at this box; at most kMostRates.
+  std::map<std::string, double> set_rates{};
   bool operator==(const BoxRecord&) const = default;
 };
 
@@ -64,6 +69,8 @@ struct FactsRecord {
   std::vector<std::string> servers{};  // addresses, by index; 1..kMaxServers
   std::vector<std::string> boxes{};    // addresses of the job's; 1..kMostBoxes
   std::uint64_t usable = 0;            // a bit for each of them that a plan may have; not 0
+  // Gbit/s that boxes take in of the job at most, for they had no slots for more; by address.
+  std::map<std::string, double> limits{};
   bool operator==(const FactsRecord&) const = default;
 };
 

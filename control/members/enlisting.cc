@@ -33,9 +33,8 @@ bool say_the_same(const EnlistPayload& a, const EnlistPayload& b) noexcept {
 
 void GuestLife::join(const JoinRequest& join, const jobs::Binding& source) {
   box_.accept(PacketType::kJoin);
-  const Ipv6& home = config_.boxes->addresses[config_.boxes->home];
-  box_.outbox.send_joined(Header{}, joined_part(join.nonce, JoinStatus::kElsewhere),
-                          {reinterpret_cast<const char*>(home.data()), home.size()}, &key_, source);
+  if (nobody_is_home_) return answer_forming(join.nonce, 0, source);
+  answer_elsewhere(join.nonce, config_.boxes->home, source);
 }
 
 std::optional<Objection> GuestLife::objection_to_enlist(const EnlistRequest& request) const {

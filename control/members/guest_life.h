@@ -38,7 +38,7 @@ class GuestLife final : public ResidentJob {
   // The box owns this life. config: of a job over several boxes.
   GuestLife(BoxState& box, JobId id, NativeConfig config);
 
-  // A JOIN whose job, token, world and rank are right: it hears where the home is.
+  // A JOIN whose job, token, world and rank are right: it hears where the home is, or waits until there is one.
   void join(const JoinRequest& join, const jobs::Binding& source);
   // The ENLIST brings a challenge that was given to this sender a moment ago. To put another epoch in the place of
   // the present one it must have been given in the present one: so whoever was told of its epoch long ago, and is
@@ -61,6 +61,7 @@ class GuestLife final : public ResidentJob {
   [[nodiscard]] Result<void> resize(std::uint32_t window, TimeNs now);  // fails: the home does
   [[nodiscard]] Result<void> change(const NativeConfig& wanted, TimeNs now) override;
   [[nodiscard]] Result<void> replan(TimeNs now, std::uint64_t take_back) override;  // fails: the home does
+  void hear_of_home(const HomeNews& news) override { nobody_is_home_ = news.nobody; }
   void hand_over() override;
   [[nodiscard]] std::string nobody_joins_text() const { return {}; }  // they hear where to
   // Members hear that the epoch is forgotten, and are refused when they enlist again: the job goes on without
@@ -106,6 +107,7 @@ class GuestLife final : public ResidentJob {
   PlanPages pages_{};
   std::uint64_t version_ = 0;  // publication that brought the row; 0: there is none
   Epoch former_{};             // that was here before the present one
+  bool nobody_is_home_ = false;
   jobs::TokenBucket begun_{};
 };
 

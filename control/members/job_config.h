@@ -215,6 +215,9 @@ struct MembershipOptions {
   std::uint32_t shared_entries = 0;   // of the shared region, on each core; 0: none; kMaxSharedSlots on all
   std::uint16_t shared_elements = 0;  // values that such an entry holds, a multiple of 16
   PlanSource plans = even_plan;       // of the jobs over several boxes whose home this box is
+  // Another box may become the home of such a job: where there is no room for it its members wait for that, and are not
+  // refused.
+  bool homes_move = false;
   // Nanoseconds since 1970 when the clock of all calls showed 0. By it the box of a rack that was restarted is newer to its
   // parent than it was before.
   std::uint64_t calendar = 0;

@@ -36,6 +36,10 @@ void NativeLife::join(const JoinRequest& join, const jobs::Binding& source, Time
   touch();
   if (has_changed()) return let_wait(join, source);
   if (member(join.rank).had(join)) return box_.count(MembershipDrop::kOldAttempt);
+  if (asks_others_first(join, now)) {
+    box_.accept(PacketType::kJoin);
+    return answer_elsewhere(join.nonce, sent_to_, source);
+  }
   if (is_server(join.rank)) return join_as_server(join, source, now);
   if (answer_gone(join, source, now)) return;
   if (active()) {
@@ -46,6 +50,24 @@ void NativeLife::join(const JoinRequest& join, const jobs::Binding& source, Time
   }
   enter(JobPhase::kForming);
   join_forming(join, source, now);
+}
+
+// This box was the home when it last heard of the fleet, and may be none any more: by its own clock another box can
+// have the seat. Who is not in an epoch of this box at this moment asks one of the others first, which may know; none of
+// them does if the whole fleet is without its store, and then it comes back, and is taken. It asks again after the
+// patience that it has with anybody: nothing here holds a member for good whose job has another home.
+bool NativeLife::asks_others_first(const JoinRequest& join, TimeNs now) {
+  if (now < sure_until_ || !config_.boxes || config_.boxes->addresses.size() < 2) return false;
+  const bool is_here =
+      alive() && same_instance(member(join.rank), join) && now < after(heard_at(join.rank), lease() / 2);
+  SentOn& last = sent_on_[join.rank];
+  if (is_here || (last.instance == join.instance && now < after(last.at, kJoinPatience))) return false;
+  last = {join.instance, now};
+  const std::size_t boxes = config_.boxes->addresses.size();
+  do {
+    sent_to_ = static_cast<BoxIndex>((sent_to_ + 1) % boxes);
+  } while (sent_to_ == config_.boxes->here);
+  return true;
 }
 
 // A worker that still believes in the term that ended last. It accepts the ABORT if it knows the term's last

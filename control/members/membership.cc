@@ -502,10 +502,24 @@ Result<void> MembershipEngine::set_home(std::string_view name, const Ipv6& addre
   return {};
 }
 
-std::optional<BoxIndex> MembershipEngine::home_of(std::string_view name) const noexcept {
+void MembershipEngine::hear_of_home(std::string_view name, const HomeNews& news) noexcept {
+  ResidentJob* const life = state_->box.find_resident(name);
+  if (life != nullptr && life->config().boxes) life->hear_of_home(news);
+}
+
+std::optional<BoxesJob> MembershipEngine::boxes_job(std::string_view name) const noexcept {
   const ResidentJob* const life = state_->box.find_resident(name);
   if (life == nullptr || !life->config().boxes) return std::nullopt;
-  return life->config().boxes->home;
+  const NativeConfig& config = life->config();
+  return BoxesJob{config.workers, config.external_servers(), config.boxes->home, life->needs(),
+                  life->no_room()};
+}
+
+std::string MembershipEngine::objection_to_home(std::string_view name,
+                                                const HomeNeeds& needs) const noexcept {
+  const ResidentJob* const life = state_->box.find_resident(name);
+  if (life == nullptr || !life->config().boxes) return {};
+  return life->objection_to_home(needs);
 }
 
 Result<void> MembershipEngine::reset_session(std::string_view name, TimeNs now) noexcept {

@@ -90,8 +90,14 @@ class MembershipEngine {
   // none of its boxes.
   [[nodiscard]] Result<void> set_home(std::string_view name, const Ipv6& address, TimeNs now) noexcept;
 
-  // Which of its boxes is the home of a job over several. Empty: there is no such job.
-  [[nodiscard]] std::optional<BoxIndex> home_of(std::string_view name) const noexcept;
+  // What the fleet says of the home of such a job; nothing of other jobs. It is forgotten with set_home().
+  void hear_of_home(std::string_view name, const HomeNews& news) noexcept;
+
+  // A job over several boxes. Empty: there is no such job.
+  [[nodiscard]] std::optional<BoxesJob> boxes_job(std::string_view name) const noexcept;
+  // Why this box could not be the home of such a job, if pools of lower priority gave what they can; empty: it could, or
+  // there is no such job. Costs as admission does.
+  [[nodiscard]] std::string objection_to_home(std::string_view name, const HomeNeeds& needs) const noexcept;
 
   // The session's clients are other processes than before: nothing that was begun, and no stored result, has
   // a part in what they send from now on (from when the cores have the next publication). Nothing on the wire

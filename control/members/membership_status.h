@@ -115,6 +115,32 @@ struct BoxesStatus {
   bool operator==(const BoxesStatus&) const noexcept = default;
 };
 
+// What the home of a job must carry of a generation that goes on; zero: of a new one, as small as it may be.
+struct HomeNeeds {
+  std::uint16_t elements = 0;        // of its packets
+  std::uint32_t largest_window = 0;  // 0 or a power of two
+  bool operator==(const HomeNeeds&) const noexcept = default;
+};
+
+// A job over several boxes as this box has it now; what is configured otherwise waits until nobody is in it.
+struct BoxesJob {
+  std::uint16_t workers = 0;
+  std::uint8_t servers = 0;
+  BoxIndex home = 0;
+  HomeNeeds needs{};      // at the home: of its generation, or of the one that it has no room for
+  std::string no_room{};  // at the home: why all who came wait for another one; empty: they do not
+  bool operator==(const BoxesJob&) const = default;
+};
+
+// What a fleet says of a job's home.
+struct HomeNews {
+  // At the home: until then no other box can be it. Afterwards who joins is sent to the others first.
+  TimeNs sure_until = kNever;
+  // Elsewhere: the home that was is gone, and no box can be it at present. Who joins waits.
+  bool nobody = false;
+  bool operator==(const HomeNews&) const noexcept = default;
+};
+
 // What the box of a rack is to the parent of its job.
 enum class ParentState : std::uint8_t {
   kNotAsked,    // not all workers of the rack are there

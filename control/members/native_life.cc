@@ -31,6 +31,19 @@ TimeNs NativeLife::lease() const noexcept {
 
 TimeNs NativeLife::patience() const noexcept { return std::max(lease(), kJoinPatience); }
 
+HomeNeeds NativeLife::needs() const noexcept {
+  if (const Term& term = newest_term(); term.epoch != Epoch{})
+    return {term.record.elements.host(), term.record.largest_window.host()};
+  if (!waits() || !lacks_ || lacks_->largest_window == 0) return {};
+  return {lacks_->elements, lacks_->largest_window};
+}
+
+std::string NativeLife::objection_to_home(const HomeNeeds& needs) const {
+  if (active() || offered()) return {};
+  if (std::string no = no_room(); !no.empty()) return no;
+  return ResidentJob::objection_to_home(needs);
+}
+
 JobStatus NativeLife::status(TimeNs now) const {
   const Term& term = newest_term();
   JobStatus s = common_status(term);

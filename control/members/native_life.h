@@ -8,6 +8,7 @@
 // racked.cc speaks for a rack to the parent of its job, room.cc has the slot memory, changing.cc takes another configuration, native_life.cc has what others may ask.
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -56,6 +57,7 @@ class NativeLife final : public ResidentJob {
   [[nodiscard]] Result<void> resize(std::uint32_t window, TimeNs now);
   [[nodiscard]] Result<void> change(const NativeConfig& wanted, TimeNs now) override;
   [[nodiscard]] Result<void> replan(TimeNs now, std::uint64_t take_back) override;
+  void hear_of_home(const HomeNews& news) override { sure_until_ = news.sure_until; }
   void hand_over() override;
   [[nodiscard]] std::string nobody_joins_text() const { return {}; }  // its workers do
   // Tells the members and holds nothing any more.
@@ -82,6 +84,11 @@ class NativeLife final : public ResidentJob {
   [[nodiscard]] bool waits() const noexcept override {
     return phase_ == JobPhase::kForming && complete() && !offered() && parent_answered();
   }
+  [[nodiscard]] std::string no_room() const override {
+    return waits() && lacks_ ? objection_to_room(*lacks_) : std::string();
+  }
+  [[nodiscard]] HomeNeeds needs() const noexcept override;
+  [[nodiscard]] std::string objection_to_home(const HomeNeeds& needs) const override;
   // It lives in one, is about to, or last did.
   [[nodiscard]] EpochsInUse epochs() const noexcept { return {term_.epoch, offer_.epoch, gone_.term.epoch}; }
   // Of the offer or else of the term; 0 without either.
@@ -118,6 +125,7 @@ class NativeLife final : public ResidentJob {
   using ResidentJob::answer_gone;
   [[nodiscard]] bool answer_gone(const JoinRequest& join, const jobs::Binding& source, TimeNs now);
   [[nodiscard]] bool answer_active(const JoinRequest& join, const jobs::Binding& source, TimeNs now);
+  [[nodiscard]] bool asks_others_first(const JoinRequest& join, TimeNs now);
   void join_forming(const JoinRequest& join, const jobs::Binding& source, TimeNs now);
   void lose_member(Rank rank);
   void take_place(const JoinRequest& join, const jobs::Binding& source, TimeNs now);
@@ -187,7 +195,16 @@ class NativeLife final : public ResidentJob {
   TimeNs returning_since_ = kNever;  // fresh forming: first JOIN that reported a living generation
   std::uint64_t left_out_ = 0;       // of the job's boxes: members lost them, and plans do without
   bool stand_in_ = false;            // the plan source gave none that fits
-  std::unique_ptr<RackSeat> seat_;   // of a rack's box, since its workers were there for the first time
+  std::optional<Wish>
+      lacks_{};  // what there was no room for, when all ranks were there; of a job whose home moves
+  TimeNs sure_until_ = kNever;  // as HomeNews
+  struct SentOn {
+    std::uint64_t instance = 0;
+    TimeNs at = 0;
+  };
+  std::map<Rank, SentOn> sent_on_{};  // to another box, by a home that may be none any more
+  BoxIndex sent_to_ = 0;              // the last of them
+  std::unique_ptr<RackSeat> seat_;    // of a rack's box, since its workers were there for the first time
 };
 
 }  // namespace tally::members

@@ -139,6 +139,14 @@ void NativeLife::make_offer(TimeNs now) {
   const bool grows = reforming() && limit_ != kNoLimit && most > term_.window;
   const Wish wish{elements, common ? std::min(most, largest) : most, largest, grows, gives};
   if (objection(wish).empty() && must_wait(*this, box_, wish, now)) return;
+  if (config_.boxes && box_.options.homes_move) {
+    std::string no = objection_to_room(wish);
+    lacks_ = no.empty() ? std::nullopt : std::optional(wish);
+    if (lacks_) {
+      reason_ = bounded("waits for a home with more room: " + no);
+      return touch();
+    }
+  }
   const auto window = admit(wish);
   if (!window) {
     return reforming() ? abort(window.error()) : refuse_waiting(everyone(), window.error());

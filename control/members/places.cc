@@ -190,6 +190,12 @@ void ResidentJob::answer_forming(std::uint64_t nonce, std::uint64_t awaited, con
   box_.outbox.send_joined(header, p, text, &key_, to);
 }
 
+void ResidentJob::answer_elsewhere(std::uint64_t nonce, BoxIndex box, const jobs::Binding& to) {
+  const Ipv6& address = config_.boxes->addresses[box];
+  box_.outbox.send_joined(Header{}, joined_part(nonce, JoinStatus::kElsewhere),
+                          {reinterpret_cast<const char*>(address.data()), address.size()}, &key_, to);
+}
+
 std::string ResidentJob::racks_text(Rank to, std::uint8_t most_advanced) const {
   const RacksConfig& racks = *config_.racks;
   RacksText fixed;

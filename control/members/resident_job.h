@@ -202,6 +202,8 @@ class ResidentJob {
   // As MembershipEngine::change and replan say.
   [[nodiscard]] virtual Result<void> change(const NativeConfig& wanted, TimeNs now) = 0;
   [[nodiscard]] virtual Result<void> replan(TimeNs now, std::uint64_t take_back) = 0;
+  // As MembershipEngine::hear_of_home says.
+  virtual void hear_of_home(const HomeNews& news) = 0;
   // Another box is the home: of the two, this one is neither.
   void follow(BoxIndex home);
   // This box is the home, or no longer: who is in it is told so, and it holds nothing any more.
@@ -217,6 +219,12 @@ class ResidentJob {
 
   // All that slot memory is wanted for is there, but for the memory.
   [[nodiscard]] virtual bool waits() const noexcept = 0;
+  // Why all who came wait for a home with more room; empty: they do not.
+  [[nodiscard]] virtual std::string no_room() const { return {}; }
+  // As BoxesJob says.
+  [[nodiscard]] virtual HomeNeeds needs() const noexcept { return {}; }
+  // As MembershipEngine::objection_to_home says.
+  [[nodiscard]] virtual std::string objection_to_home(const HomeNeeds& needs) const;
   // The members of a living generation are called back.
   [[nodiscard]] virtual bool reforming() const noexcept = 0;
   [[nodiscard]] JobId id() const noexcept { return id_; }
@@ -300,6 +308,8 @@ class ResidentJob {
   [[nodiscard]] std::string racks_text(Rank to, std::uint8_t most_advanced) const;
   // `awaited`: of the home the workers whose JOIN forming waits for; 0 also while it waits for servers only.
   void answer_forming(std::uint64_t nonce, std::uint64_t awaited, const jobs::Binding& to);
+  // Who joins hears which box to ask.
+  void answer_elsewhere(std::uint64_t nonce, BoxIndex box, const jobs::Binding& to);
   void refuse_held(const Request& request, const jobs::Binding& source, TimeNs now);
   // The row of a term with the members' present bindings, but for what only one of the lives knows.
   [[nodiscard]] std::shared_ptr<jobs::NativeJob> row_of(const Term& term) const;
@@ -314,6 +324,8 @@ class ResidentJob {
   // the shared slots; returns the window, or why there is none, with the numbers.
   [[nodiscard]] tl::expected<std::uint32_t, std::string> admit(const Wish& wish);
   [[nodiscard]] std::string objection(const Wish& wish) const;
+  // Why admit(wish) would fail, also when pools of lower priority had given; empty: it would not.
+  [[nodiscard]] std::string objection_to_room(const Wish& wish) const;
   // More would be reserved than there is.
   [[nodiscard]] std::string objection_to_quota(const NativeConfig& config) const;
   [[nodiscard]] std::uint32_t hold_lines(const Wish& wish);

@@ -312,10 +312,24 @@ void plan_growth(BoxState& box) {
 
 }  // namespace
 
+std::string ResidentJob::objection_to_room(const Wish& wish) const {
+  if (std::string no = objection(wish); !no.empty()) return no;
+  const std::uint32_t smallest = lines_for(wish, kMinWindow);
+  if (smallest == 0 || is_free(*this, box_, smallest) || !plan_room(*this, box_, wish).empty()) return {};
+  return no_room_text(wish);
+}
+
+std::string ResidentJob::objection_to_home(const HomeNeeds& needs) const {
+  return objection_to_room({.elements = needs.elements != 0 ? needs.elements : config_.elements,
+                            .window = config_.window,
+                            .largest_window = needs.largest_window});
+}
+
 bool outranked(const ResidentJob& job, const BoxState& box) {
   return std::ranges::any_of(box.forming, [&](JobId id) {
     const ResidentJob* const other = box.find_resident(id);
-    return other != nullptr && other->waits() && other->config().priority > job.config().priority;
+    return other != nullptr && other->waits() && other->no_room().empty() &&
+           other->config().priority > job.config().priority;
   });
 }
 

@@ -137,12 +137,35 @@ void Desk::set_cluster(std::shared_ptr<const cluster::Cluster> cluster, TimeNs n
 
 void Desk::renew_ground(TimeNs now) {
   ground_.reset();
-  if (cluster_) ground_.emplace(cluster_, rates_);
+  if (cluster_) ground_.emplace(cluster_, all_rates());
   stale_before_ = ++numbers_;
   // What no plan uses may be worth it now. If it stays so: what plans do use has its rules.
   dirty_ = true;
   worked_ = now + kSecond / 2;
   for (auto& [name, job] : jobs_) drop_hand(job);
+}
+
+SetRates Desk::all_rates() const {
+  SetRates all = rates_;
+  for (const auto& [name, rate] : rates_of_others_) {
+    const auto at = all.emplace(name, rate).first;
+    at->second = std::min(at->second, rate);
+  }
+  return all;
+}
+
+void Desk::hear_rates(SetRates others, TimeNs now) {
+  if (others == rates_of_others_) return;
+  rates_of_others_ = std::move(others);
+  if (!ground_) return;
+  renew_ground(now);
+  for (auto& [name, job] : jobs_) compare_with_ground(job, now);
+}
+
+std::vector<BoxLimit> Desk::limits_of(const std::string& job) const {
+  std::vector<BoxLimit> all = box_limits_;
+  std::erase_if(all, [&](const BoxLimit& one) { return one.job != job; });
+  return all;
 }
 
 // A plan of the fleet comes again.
@@ -213,7 +236,8 @@ std::vector<JobFacts> Desk::beside_others(const Job& job) const {
 
 RunningPlan Desk::of_fleet(const Job& job, const Plan& plan) {
   if (ground_) {
-    RunningPlan known = plan_of_another(*ground_, beside_others(job), loads_of_others(job.facts.job), plan);
+    RunningPlan known =
+        plan_of_another(*ground_, beside_others(job), loads_of_others(job.facts.job), plan, box_limits_);
     if (known.planned()) return known;
   }
   return {.plan = plan};
@@ -243,14 +267,24 @@ void Desk::give(const JobFacts& facts, const Plan& plan, std::uint32_t number, c
   job.hand_planner = planner;
 }
 
-std::optional<Work> Desk::work_for_fleet(std::vector<JobFacts> jobs) {
+std::optional<Work> Desk::work_for_fleet(std::vector<JobFacts> jobs, std::vector<BoxLimit> limits) {
   if (!ground_) return std::nullopt;
+  limits.insert(limits.end(), box_limits_.begin(), box_limits_.end());
   return Work{.number = ++numbers_,
               .cluster = cluster_,
-              .rates = rates_,
+              .rates = all_rates(),
               .jobs = std::move(jobs),
-              .limits = box_limits_,
+              .limits = std::move(limits),
               .fleet = true};
+}
+
+bool Desk::is_better(const WorkDone& done, std::size_t j, const Plan& present) {
+  const RunningPlan& better = done.plans[j];
+  if (better.plan == present) return false;
+  const RunningPlan known =
+      plan_of_another(*ground_, std::span(&done.work.jobs[j], 1), {}, present, done.work.limits);
+  const double current = rate_in(ground_->topology(), known, better.job, better.room);
+  return planner::ReplanRules(limits_).is_worth(Trigger::kGain, current, better.made.rate);
 }
 
 // Jobs that are called back together ask one behind the other, and members wait for the thread that answers: from
@@ -403,6 +437,7 @@ void Desk::saw_slots(const std::string& name, std::uint64_t taken, std::uint64_t
     std::erase_if(box_limits_, [&](const BoxLimit& one) { return one.job == name && one.box == *address; });
     if (most > 0) box_limits_.push_back({name, *address, most});
     job.limited_until = now + kLimited;
+    if (by_fleet_) job.deaf_until = now + kDeaf;  // its planner is told, and answers
   }
 }
 
@@ -498,7 +533,7 @@ std::optional<Work> Desk::work(TimeNs now) {
   working_ = true;
   dirty_ = false;
   worked_ = now;
-  Work work{.number = ++numbers_, .cluster = cluster_, .rates = rates_, .limits = box_limits_};
+  Work work{.number = ++numbers_, .cluster = cluster_, .rates = all_rates(), .limits = box_limits_};
   for (const auto& [name, job] : jobs_) work.jobs.push_back(job.facts);
   return work;
 }

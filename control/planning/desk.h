@@ -101,7 +101,17 @@ class Desk {
   // not 0; the same one again is nothing new. The first plan for these facts is taken, later ones if they are worth it.
   void give(const JobFacts& facts, const Plan& plan, std::uint32_t number, const std::string& planner);
   // What it takes to plan for these; nothing without a cluster.
-  [[nodiscard]] std::optional<Work> work_for_fleet(std::vector<JobFacts> jobs);
+  // limits: what homes say of their boxes beside this desk's own.
+  [[nodiscard]] std::optional<Work> work_for_fleet(std::vector<JobFacts> jobs,
+                                                   std::vector<BoxLimit> limits = {});
+  // Rates that were set here, and what was set at all the others, of which the least counts; the same again is nothing
+  // new.
+  [[nodiscard]] const SetRates& set_rates() const noexcept { return rates_; }
+  void hear_rates(SetRates others, TimeNs now);
+  [[nodiscard]] std::vector<BoxLimit> limits_of(const std::string& job) const;
+  // Whether what came of it for its job `j` is worth an epoch more than `present`, or that is none on this ground. The work
+  // is current.
+  [[nodiscard]] bool is_better(const WorkDone& done, std::size_t j, const Plan& present);
   // Another one after each change of the cluster or its rates.
   [[nodiscard]] std::uint64_t ground_number() const noexcept { return stale_before_; }
   [[nodiscard]] bool is_current(const Work& work) const noexcept {
@@ -185,6 +195,7 @@ class Desk {
   [[nodiscard]] RunningPlan of_fleet(const Job& job, const Plan& plan);
   static void drop_hand(Job& job);
   void renew_ground(TimeNs now);
+  [[nodiscard]] SetRates all_rates() const;
   [[nodiscard]] planner::Rates loads_of_others(const std::string& job) const;
   void compare_with_ground(Job& job, TimeNs now) const;
   void count_on_ground(Job& job, TimeNs now) const;
@@ -196,6 +207,7 @@ class Desk {
   planner::ReplanLimits limits_;
   std::shared_ptr<const cluster::Cluster> cluster_{};
   SetRates rates_{};
+  SetRates rates_of_others_{};
   std::optional<Ground> ground_{};
   std::map<std::string, Job> jobs_{};
   std::vector<BoxLimit> box_limits_{};

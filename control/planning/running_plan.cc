@@ -119,12 +119,13 @@ RunningPlan plan_at_once(Ground& ground, std::span<const JobFacts> jobs, const R
 }
 
 RunningPlan plan_of_another(Ground& ground, std::span<const JobFacts> jobs, const Rates& others,
-                            const Plan& plan) {
+                            const Plan& plan, std::span<const BoxLimit> limits) {
   const cluster::Cluster& cluster = ground.cluster();
   const planner::Topology& topology = ground.topology();
   auto all = located(cluster, jobs);
   auto& job = all.back();
   if (!job) return not_planned(job.error());
+  limit(cluster, limits, *job);
   Rates room = room_beside(ground, jobs, others);
   const auto party = planner::party_of(topology, *job, room);
   if (!party) return not_planned(party.error());

@@ -67,7 +67,8 @@ struct RunningPlan {
 // A plan that somebody else has made, with what it puts on this ground; as plan_at_once() the job has what others leave.
 // Fails where the ground does not have its boxes or members.
 [[nodiscard]] RunningPlan plan_of_another(Ground& ground, std::span<const JobFacts> jobs,
-                                          const planner::Rates& others, const Plan& plan);
+                                          const planner::Rates& others, const Plan& plan,
+                                          std::span<const BoxLimit> limits = {});
 
 // Gbit/s of every worker by the plan's tables where a resource has so much room, and its boxes as much as `job` says;
 // topology: that the plan was made for, but for rates.

@@ -70,7 +70,7 @@ constexpr const char* kFleet =
   {"id":"rack1","name":"rack1","here":true,"planner":false,"since":1,"age_s":83,"addresses":["10.0.0.11"],"rate":null,"cores":2,
    "free_slots":4096,"free_bytes":66800000},
   {"id":"rack2","name":"rack2","here":false,"planner":true,"since":1,"age_s":260000,"addresses":["10.0.0.12","fd00::12"],"rate":null,
-   "cores":4,"free_slots":0,"free_bytes":0}],"jobs":[{"name":"resnet","home":null,"plan_epoch":3}],
+   "cores":4,"free_slots":0,"free_bytes":0}],"jobs":[{"name":"resnet","home":null,"plan_epoch":3,"not_taken_because":"there is no room"}],
   "bad_records":[{"key":"/tally/x","why":"it is no key of a fleet"}],"bad_records_now":1,"bad_records_total":1,"leases_lost":0,
   "reads":1})";
 
@@ -82,6 +82,7 @@ TEST(CtlPages, AFleetSaysWhoIsThereAndWhoPlans) {
       HasSubstr("rack1  here           10.0.0.11                83 s      2       4,096      66.8 MB\n"));
   EXPECT_THAT(page, HasSubstr("rack2        yes      10.0.0.12, fd00::12  3.0 days      4           0"));
   EXPECT_THAT(page, HasSubstr("resnet  -        3\n"));
+  EXPECT_THAT(page, HasSubstr("\njob resnet has no home, and this box does not take it: there is no room\n"));
   EXPECT_THAT(page, HasSubstr("are ignored: 1\n  /tally/x: it is no key of a fleet\n"));
   EXPECT_THAT(page, Not(HasSubstr("nobody plans")));
   EXPECT_THAT(page, HasSubstr("box rack2 plans, seen here first 12.0 s ago\n"));

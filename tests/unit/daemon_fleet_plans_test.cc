@@ -42,17 +42,18 @@ struct PlanningBox {
     store->advance(now);
     link.emplace(
         config->config, std::move(owned),
-        daemon::FleetFace{[] { return daemon::FleetRoom{}; },
-                          [this] { return jobs; },
-                          [](const std::string&, const Ipv6&) { return Result<void>{}; },
-                          [](const Ipv6&) {},
-                          {&desk,
-                           [this](planning::Work work) {
-                             ++rounds;
-                             jobs_of_round = work.jobs.size();
-                             done = planning::do_work(std::move(work));
-                           },
-                           [this] { return std::exchange(done, {}); }}},
+        daemon::FleetFace{
+            [] { return daemon::FleetRoom{}; },
+            {[this] { return jobs; }, [](const std::string&, const Ipv6&) { return Result<void>{}; },
+             [](const Ipv6&) {}, [](const std::string&, const members::HomeNeeds&) { return std::string(); },
+             [](const std::string&, const members::HomeNews&) {}},
+            {&desk,
+             [this](planning::Work work) {
+               ++rounds;
+               jobs_of_round = work.jobs.size();
+               done = planning::do_work(std::move(work));
+             },
+             [this] { return std::exchange(done, {}); }}},
         [this](daemon::LogLevel, std::string_view line) { log.emplace_back(line); }, now);
   }
 
@@ -158,6 +159,111 @@ TEST_F(DaemonFleetPlans, AHomeSaysItsFactsAndTakesThePlanThatTheFleetMakesOfThem
   EXPECT_FALSE(who.here);
   EXPECT_EQ(who.trouble, "");
   EXPECT_TRUE(other.link->who_plans().here);
+}
+
+// The same, but for what the boxes take in.
+std::shared_ptr<const cluster::Cluster> two_racks_of(const std::string& first, const std::string& second) {
+  return planning::cluster_of(
+      "leaf_spine: {racks: 2, spines: 1, hosts: 3, nic: 10G, uplink: 10G}\n"
+      "places: [{rack: \"rack[1-2]\", addresses: \"10.0.[1-2].0/24\"}]\n"
+      "boxes: [{at: rack1, rate: " +
+      first + ", address: \"10.0.1.1\"}, {at: rack2, rate: " + second +
+      ", address: \"10.0.2.1\"}]\n"
+      "servers: [{name: \"ps[1-2]\", rack: \"rack[1-2]\", nic: 10G}]\n");
+}
+
+TEST_F(DaemonFleetPlans, AnotherFileOfTheClusterBringsAnotherPlanWhereThatIsWorthIt) {
+  PlanningBox& home = add(1, false);
+  PlanningBox& other = add(2, true);
+  other.desk.set_cluster(two_racks_of("20G", "20G"), now);
+  home.give_job(four_workers("vgg"), now);
+  ASSERT_TRUE(run_until([&] { return home.job("vgg").planner == "rack2"; }));
+  run(5 * kSecond);
+  const Plan before = told("vgg");
+  ASSERT_EQ(other.rounds, 1);
+  other.desk.set_cluster(two_racks_of("20G", "19.9G"), now);
+  run(10 * kSecond);
+  EXPECT_EQ(other.rounds, 2);
+  EXPECT_EQ(plans("vgg").size(), 1U) << "not worth an epoch";
+  EXPECT_EQ(home.epoch, 2U);
+  other.desk.set_cluster(two_racks_of("2G", "20G"), now);
+  ASSERT_TRUE(run_until([&] { return home.epoch == 3; }));
+  EXPECT_NE(told("vgg"), before);
+  EXPECT_EQ(home.job("vgg").plan.plan, told("vgg"));
+  EXPECT_EQ(home.job("vgg").cause, planning::Cause::kFleet);
+  run(60 * kSecond);
+  EXPECT_EQ(other.rounds, 3);
+  EXPECT_EQ(home.epoch, 3U) << "and that is it";
+}
+
+TEST_F(DaemonFleetPlans, JobsThatComeAndGoAreAReasonToPlanTheOthersAnew) {
+  PlanningBox& home = add(1, true);
+  add(2, true);
+  const auto rounds = [&] { return boxes[0]->rounds + boxes[1]->rounds; };
+  home.give_job(four_workers("vgg"), now);
+  ASSERT_TRUE(run_until([&] { return !home.job("vgg").planner.empty(); }));
+  home.give_job(four_workers("bert"), now);
+  ASSERT_TRUE(run_until([&] { return !home.job("bert").planner.empty(); }));
+  run(10 * kSecond);
+  const int before = rounds();
+  EXPECT_EQ(before, 2) << "in the round of the one that came both were planned";
+  home.desk.gone("bert");
+  run(10 * kSecond);
+  ASSERT_FALSE(facts("bert").has_value());
+  EXPECT_EQ(rounds(), before + 1);
+  run(60 * kSecond);
+  EXPECT_EQ(rounds(), before + 1);
+}
+
+TEST_F(DaemonFleetPlans, WhatWasSetAtAnyBoxHoldsForTheFleetsPlans) {
+  PlanningBox& home = add(1, true);
+  ASSERT_TRUE(run_until([&] { return planner() == "rack1"; }));
+  PlanningBox& other = add(2, true);
+  home.give_job(four_workers("vgg"), now);
+  ASSERT_TRUE(run_until([&] { return home.job("vgg").planner == "rack1"; }));
+  run(5 * kSecond);
+  const Plan before = told("vgg");
+  ASSERT_TRUE(other.desk.set_rate("box rack1", 2, now));
+  ASSERT_TRUE(run_until([&] { return told("vgg") != before; }));
+  ASSERT_TRUE(run_until([&] { return home.job("vgg").plan.plan == told("vgg"); }));
+  ASSERT_TRUE(home.desk.set_rate("box rack1", 5, now));
+  run(3 * kSecond);
+  EXPECT_EQ(home.desk.work_for_fleet({four_workers("vgg")})->rates, (planning::SetRates{{"box rack1", 2}}))
+      << "the less counts";
+  ASSERT_TRUE(other.desk.set_rate("box rack1", std::nullopt, now));
+  run(3 * kSecond);
+  EXPECT_EQ(home.desk.work_for_fleet({four_workers("vgg")})->rates, (planning::SetRates{{"box rack1", 5}}));
+}
+
+TEST_F(DaemonFleetPlans, WhatFoundNoSlotsAtAHomeItsPlannerIsTold) {
+  PlanningBox& other = add(2, true);
+  ASSERT_TRUE(run_until([&] { return planner() == "rack2"; }));
+  PlanningBox& home = add(1, true);
+  home.give_job(four_workers("vgg"), now);
+  ASSERT_TRUE(run_until([&] { return home.job("vgg").planner == "rack2"; }));
+  run(5 * kSecond);
+  const auto to_own_box = [&] {
+    const Plan plan = told("vgg");
+    std::size_t groups = 0;
+    for (std::uint32_t g = 0; g < kPlanGroups; ++g)
+      for (std::size_t b = 0; b < plan.boxes.size(); ++b)
+        if (plan.boxes[b] == at(1, 1)) groups += plan.here(static_cast<BoxIndex>(b), g) != 0 ? 1 : 0;
+    return groups;
+  };
+  const std::size_t before = to_own_box();
+  const int rounds = other.rounds;
+  for (int i = 0; i < 10; ++i) {
+    home.desk.saw_slots("vgg", 1'000, 3'000, now);
+    run(kSecond);
+  }
+  ASSERT_EQ(facts("vgg")->limits.size(), 1U);
+  EXPECT_EQ(facts("vgg")->limits.begin()->first, "10.0.1.1");
+  EXPECT_EQ(other.rounds, rounds + 1) << "not again while the planner answers";
+  EXPECT_LT(to_own_box(), before);
+  ASSERT_TRUE(run_until([&] { return home.job("vgg").plan.plan == told("vgg"); }));
+  // Some minutes later it is tried again.
+  run(700 * kSecond);
+  EXPECT_TRUE(facts("vgg")->limits.empty());
 }
 
 // A loss is answered by the home, at once; the fleet's plan follows.

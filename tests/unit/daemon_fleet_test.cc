@@ -35,9 +35,15 @@ struct DaemonFleet : testing::Test {
     store = owned.get();
     link.emplace(
         config, std::move(owned),
-        daemon::FleetFace{[this] { return room; }, [this] { return jobs; },
-                          [this](const std::string& job, const Ipv6& home) { return set_home(job, home); },
-                          [this](const Ipv6& address) { seen.push_back(address); }},
+        daemon::FleetFace{[this] { return room; },
+                          {[this] { return jobs; },
+                           [this](const std::string& job, const Ipv6& home) { return set_home(job, home); },
+                           [this](const Ipv6& address) { seen.push_back(address); },
+                           [this](const std::string&, const members::HomeNeeds& needs) {
+                             asked = needs;
+                             return objection;
+                           },
+                           [this](const std::string&, const members::HomeNews& said) { news = said; }}},
         [this](daemon::LogLevel, std::string_view text) { log.emplace_back(text); }, now);
   }
   void run(TimeNs span) {
@@ -85,8 +91,11 @@ struct DaemonFleet : testing::Test {
   TimeNs now = kSecond;
   daemon::FleetRoom room{.free_slots = 7, .free_bytes = 1'000'000};
   std::vector<daemon::SharedJob> jobs;
-  std::vector<Ipv6> seen;  // boxes that have begun
-  int told = 0;            // times that a job got another home
+  std::vector<Ipv6> seen;    // boxes that have begun
+  int told = 0;              // times that a job got another home
+  std::string objection;     // of the box to being a home
+  members::HomeNeeds asked;  // for which it was asked last
+  members::HomeNews news;
   std::vector<std::string> log;
   std::optional<daemon::FleetLink> link;
 };
@@ -232,6 +241,142 @@ TEST_F(DaemonFleet, AHomeThatIsNoneOfItsBoxesMovesNothing) {
   EXPECT_EQ(told, 0);
   const std::string said = "job 'vgg': its home in the fleet is box rack9, which is none of its boxes here";
   EXPECT_EQ(std::count(log.begin(), log.end(), said), 1);
+}
+
+TEST_F(DaemonFleet, AJobThatItHasNoRoomForItLeavesAndSaysSoOnce) {
+  ASSERT_TRUE(server.apply(fleet::Put{"/site/job/vgg", fleet::text_of(fleet::JobRecord{.name = "vgg"})}));
+  give_job();
+  objection = "admission: 0 KiB are free";
+  run(10 * kSecond);
+  EXPECT_EQ(home_in_store(), "");
+  objection = "admission: 64 KiB are free";
+  run(kSecond);
+  const std::string said = "job 'vgg': it has no home, and this box does not take it: admission: ";
+  EXPECT_EQ(std::ranges::count_if(log, [&](const std::string& line) { return line.starts_with(said); }), 1);
+  ASSERT_EQ(link->status(now)->jobs.size(), 1U);
+  EXPECT_EQ(link->status(now)->jobs[0].left, "admission: 64 KiB are free");
+  objection.clear();
+  run(2 * kSecond);
+  EXPECT_EQ(home_in_store(), "rack1");
+  EXPECT_EQ(link->status(now)->jobs[0].left, "");
+}
+
+// By what the home said of its generation, which is in the store when the home is not.
+TEST_F(DaemonFleet, WhetherItCouldCarryTheGenerationItAsksItselfBefore) {
+  give_job();
+  jobs[0].needs = {352, 256};
+  run(3 * kSecond);
+  const std::string said = server.pairs().at("/site/job/vgg").value;
+  EXPECT_THAT(said, HasSubstr(R"("generation":{"elements":352,"largest_window":256})"));
+  jobs[0].needs = {};
+  run(3 * kSecond);
+  EXPECT_EQ(server.pairs().at("/site/job/vgg").value.find("generation"), std::string::npos);
+  const auto lease = add_box("rack2", "10.0.0.2");
+  ASSERT_TRUE(server.apply(fleet::Put{"/site/job/vgg", said}));
+  seat("rack2", lease);
+  run(kSecond);
+  ASSERT_EQ(jobs[0].boxes.home, 1);
+  asked = {};
+  objection = "admission: 0 KiB are free";
+  server.end_lease(lease);
+  run(10 * kSecond);
+  EXPECT_EQ(asked, (members::HomeNeeds{352, 256}));
+  EXPECT_EQ(home_in_store(), "");
+  EXPECT_TRUE(news.nobody) << "members wait here";
+  objection.clear();
+  run(2 * kSecond);
+  EXPECT_EQ(home_in_store(), "rack1");
+  // What is none is nothing.
+  server.end_lease(own().lease);
+  ASSERT_TRUE(server.apply(fleet::Put{
+      "/site/job/vgg",
+      fleet::text_of(fleet::JobRecord{
+          .name = "vgg", .spec = {{"generation", {{"elements", 70'000}, {"largest_window", 100}}}}})}));
+  run(3 * kSecond);
+  EXPECT_EQ(asked, members::HomeNeeds{});
+}
+
+TEST_F(DaemonFleet, AHomeWithoutRoomGivesItsSeatBackAndSaysSo) {
+  give_job();
+  run(3 * kSecond);
+  const auto lease = add_box("rack2", "10.0.0.2");
+  run(kSecond);
+  jobs[0].no_room = objection = "admission: 0 KiB are free";
+  jobs[0].needs = {352, 256};
+  run(kSecond);
+  EXPECT_EQ(home_in_store(), "");
+  EXPECT_THAT(server.pairs().at("/site/job/vgg").value, HasSubstr(R"("largest_window":256)"));
+  EXPECT_THAT(log,
+              Contains("job 'vgg': this box is its home, and gives that back: admission: 0 KiB are free"));
+  EXPECT_EQ(link->status(now)->jobs.at(0).left, "admission: 0 KiB are free");
+  run(10 * kSecond);
+  EXPECT_EQ(home_in_store(), "") << "it stays free";
+  seat("rack2", lease);
+  run(kSecond);
+  EXPECT_EQ(jobs[0].boxes.home, 1);
+}
+
+// A box that is cut off cannot know what became of its seat: by its own clock it is sure no longer than its lease is.
+TEST_F(DaemonFleet, AHomeIsSureOfItselfNoLongerThanItsLease) {
+  give_job();
+  EXPECT_EQ(news.sure_until, kNever) << "nothing was said";
+  run(50 * kMillisecond);
+  EXPECT_EQ(news.sure_until, 0U) << "it has no seat yet";
+  run(3 * kSecond);
+  EXPECT_GT(news.sure_until, now);
+  EXPECT_LE(news.sure_until, now + 5 * kSecond);
+  store->faults.unreachable = true;
+  const TimeNs cut = now;
+  run(20 * kSecond);
+  EXPECT_LE(news.sure_until, cut + 5 * kSecond);
+  store->faults.unreachable = false;
+  run(10 * kSecond);
+  EXPECT_GT(news.sure_until, now);
+  link->leave(now);
+  run(kSecond);
+  EXPECT_EQ(news.sure_until, 0U);
+}
+
+TEST_F(DaemonFleet, ThatNobodyIsTheHomeABoxSaysOnlyWhileItHearsTheFleet) {
+  const auto lease = add_box("rack2", "10.0.0.2");
+  ASSERT_TRUE(server.apply(fleet::Put{"/site/job/vgg", fleet::text_of(fleet::JobRecord{.name = "vgg"})}));
+  seat("rack2", lease);
+  give_job();
+  run(2 * kSecond);
+  EXPECT_FALSE(news.nobody);
+  objection = "admission: 0 KiB are free";
+  ASSERT_TRUE(server.apply(fleet::Erase{{"/site/job/vgg/home", false}}));
+  run(5 * kSecond);
+  EXPECT_FALSE(news.nobody) << "the box that was it lives, and is asked";
+  server.end_lease(lease);
+  run(3 * kSecond);
+  EXPECT_TRUE(news.nobody);
+  store->faults.unreachable = true;
+  run(20 * kSecond);
+  EXPECT_FALSE(news.nobody);
+}
+
+TEST_F(DaemonFleet, AJobThatWasDeclaredAsAnotherItLeaves) {
+  const fleet::Json boxes{"10.0.0.1", "10.0.0.2"};
+  const auto declared = [&](int workers, int servers, const fleet::Json& at) {
+    const fleet::JobRecord record{.name = "vgg",
+                                  .spec = {{"workers", workers}, {"servers", servers}, {"boxes", at}}};
+    ASSERT_TRUE(server.apply(fleet::Put{"/site/job/vgg", fleet::text_of(record)}));
+    run(3 * kSecond);
+  };
+  declared(5, 2, boxes);
+  give_job();
+  run(10 * kSecond);
+  EXPECT_EQ(home_in_store(), "");
+  EXPECT_EQ(link->status(now)->jobs.at(0).left, "the fleet has it with workers 5, this box with 4");
+  declared(4, 1, boxes);
+  EXPECT_EQ(link->status(now)->jobs.at(0).left, "the fleet has it with servers 1, this box with 2");
+  declared(4, 2, {"10.0.0.1"});
+  EXPECT_EQ(link->status(now)->jobs.at(0).left,
+            R"(the fleet has it with boxes ["10.0.0.1"], this box with ["10.0.0.1","10.0.0.2"])");
+  EXPECT_EQ(home_in_store(), "");
+  declared(4, 2, boxes);
+  EXPECT_EQ(home_in_store(), "rack1");
 }
 
 TEST_F(DaemonFleet, EachLifeOfABoxIsSeenOnce) {

@@ -457,6 +457,114 @@ TEST_F(FleetMember, WhoIsTheHomeNowTakesItsSeatBackFirst) {
   EXPECT_THAT(bed.homes("resnet"), ElementsAre("c"));
 }
 
+// Its workers would go there with what they have, and be refused for good.
+TEST_F(FleetMember, ABoxThatHasAnotherJobOfThatNameLeavesItsSeat) {
+  start();
+  declare(bed.box("b"), "resnet");
+  bed.jobs.at("resnet").addresses = {"10.0.0.4", "10.0.0.3", "10.0.0.2"};  // c is the first
+  bed.box("a").member->set_jobs(bed.jobs);
+  std::map<std::string, OwnJob> other = bed.jobs;
+  other.at("resnet").record.spec["workers"] = 3;
+  bed.box("c").member->set_jobs(other);
+  EXPECT_EQ(objection_to_home(bed.box("c").member->view(), other.at("resnet")),
+            "the fleet has it with workers 2, this box with 3");
+  Bed::kill(bed.box("b"));
+  ASSERT_TRUE(bed.run_until([&] { return bed.homes("resnet").size() == 1; }));
+  EXPECT_THAT(bed.homes("resnet"), ElementsAre("a"));
+  // What the fleet does not say, anybody may have.
+  other.at("resnet").record.spec = Json{{"workers", 2}, {"servers", 1}};
+  bed.box("c").member->set_jobs(other);
+  Bed::kill(bed.box("a"));
+  EXPECT_TRUE(bed.run_until([&] { return bed.homes("resnet") == std::vector<std::string>{"c"}; }));
+}
+
+TEST_F(FleetMember, ABoxWithoutRoomForAJobLeavesItsSeat) {
+  start();
+  declare(bed.box("b"), "resnet");
+  bed.jobs.at("resnet").addresses = {"10.0.0.4", "10.0.0.3", "10.0.0.2"};
+  bed.box("a").member->set_jobs(bed.jobs);
+  std::map<std::string, OwnJob> full = bed.jobs;
+  full.at("resnet").objection = "there is no room";
+  bed.box("c").member->set_jobs(full);
+  Bed::kill(bed.box("b"));
+  ASSERT_TRUE(bed.run_until([&] { return bed.homes("resnet").size() == 1; }));
+  EXPECT_THAT(bed.homes("resnet"), ElementsAre("a"));
+  // Where nobody has, nobody takes it; until somebody has.
+  Bed::kill(bed.box("a"));
+  bed.run(20 * kSecond);
+  EXPECT_FALSE(bed.there("/tally/job/resnet/home"));
+  bed.box("c").member->set_jobs(bed.jobs);
+  EXPECT_TRUE(bed.run_until([&] { return bed.homes("resnet") == std::vector<std::string>{"c"}; }));
+}
+
+// It has found out late. The seat is free at once, for one that can, and says what that must carry.
+TEST_F(FleetMember, AHomeThatCannotCarryItsJobGivesTheSeatBack) {
+  start();
+  declare(bed.box("b"), "resnet");
+  const Revision declared = bed.server.pairs().at("/tally/job/resnet").created;
+  bed.box("a").member->set_jobs({});
+  std::map<std::string, OwnJob> full = bed.jobs;
+  full.at("resnet").objection = "there is no room";
+  full.at("resnet").generation = {{"elements", 352}};
+  full.at("resnet").at_home = true;
+  bed.box("b").member->set_jobs(full);
+  ASSERT_TRUE(bed.run_until([&] { return bed.homes("resnet") == std::vector<std::string>{"c"}; }));
+  EXPECT_EQ(bed.server.pairs().at("/tally/job/resnet").created, declared) << "it is the same job";
+  bed.run(20 * kSecond);
+  EXPECT_THAT(bed.homes("resnet"), ElementsAre("c")) << "and stays there";
+  const auto said = [&] {
+    return read_job("resnet", bed.server.pairs().at("/tally/job/resnet").value)->spec.dump();
+  };
+  EXPECT_EQ(said(), R"({"workers":2})") << "c has none of it";
+  bed.jobs.at("resnet").generation = {{"elements", 64}};
+  bed.box("c").member->set_jobs(bed.jobs);
+  ASSERT_TRUE(bed.run_until([&] { return said() == R"({"workers":2,"generation":{"elements":64}})"; }));
+  bed.box("b").member->set_jobs(full);
+  Bed::kill(bed.box("c"));
+  bed.run(20 * kSecond);
+  EXPECT_EQ(said(), R"({"workers":2,"generation":{"elements":64}})") << "for who comes later";
+}
+
+// Else nobody could take its seat once its configuration has changed everywhere.
+TEST_F(FleetMember, WhatAJobIsNowItsHomeSays) {
+  start();
+  declare(bed.box("b"), "resnet");
+  std::map<std::string, OwnJob> other = bed.jobs;
+  other.at("resnet").record.spec["workers"] = 3;
+  const auto said = [&] {
+    return read_job("resnet", bed.server.pairs().at("/tally/job/resnet").value)
+        ->spec.at("workers")
+        .get<int>();
+  };
+  bed.box("c").member->set_jobs(other);
+  bed.run(5 * kSecond);
+  EXPECT_EQ(said(), 2) << "who is not the home has nothing to say";
+  bed.box("b").member->set_jobs(other);
+  ASSERT_TRUE(bed.run_until([&] { return said() == 3; }));
+  bed.run(kSecond);
+  const Revision written = bed.server.pairs().at("/tally/job/resnet").modified;
+  bed.run(5 * kSecond);
+  EXPECT_EQ(bed.server.pairs().at("/tally/job/resnet").modified, written) << "once";
+  Bed::kill(bed.box("b"));
+  EXPECT_TRUE(bed.run_until([&] { return bed.homes("resnet") == std::vector<std::string>{"c"}; }));
+}
+
+// All were started again with another configuration.
+TEST_F(FleetMember, AJobThatNobodyHasAsItWasDeclaredIsDeclaredAnewAfterAMinute) {
+  start();
+  declare(bed.box("b"), "resnet");
+  bed.jobs.at("resnet").record.spec["workers"] = 3;
+  bed.box("a").member->set_jobs(bed.jobs);
+  bed.box("c").member->set_jobs(bed.jobs);
+  Bed::kill(bed.box("b"));
+  bed.run(50 * kSecond);
+  EXPECT_THAT(bed.homes("resnet"), IsEmpty());
+  ASSERT_TRUE(bed.run_until([&] { return bed.homes("resnet").size() == 1; }));
+  bed.run(kSecond);
+  const auto record = read_job("resnet", bed.server.pairs().at("/tally/job/resnet").value);
+  EXPECT_EQ(record->spec.at("workers"), 3);
+}
+
 TEST_F(FleetMember, ABoxBeyondTheLimitSaysThatTheFleetDoesWithoutIt) {
   const LeaseId lease = bed.server.apply(Grant{600 * kSecond})->lease;
   for (std::size_t i = 0; i < kMostBoxes; ++i)

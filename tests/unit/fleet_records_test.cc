@@ -20,8 +20,12 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(FleetRecords, WhatIsWrittenIsRead) {
-  const BoxRecord box = box_record("rack1", 0xfedcba9876543210U);
+  BoxRecord box = box_record("rack1", 0xfedcba9876543210U);
   EXPECT_EQ(read_box(text_of(box)), box);
+  box.set_rates = {{"box rack1", 0}, {"link rack1 to spine1", 1.0 / 3}};
+  EXPECT_EQ(read_box(text_of(box)), box);
+  box.set_rates["box rack1"] = -1;
+  EXPECT_EQ(read_box(text_of(box)).error(), "set_rates have one that is no rate");
   const JobRecord job{.name = "resnet", .spec = Json{{"workers", 4}, {"elements", 256}}};
   EXPECT_EQ(read_job("resnet", text_of(job)), job);
   const SeatRecord seat{"rack1", 7};
@@ -66,6 +70,11 @@ TEST(FleetRecords, FactsSayWhereEverybodyIs) {
   EXPECT_EQ(read_facts(text_of(facts)), facts);
   facts.usable = 0b100;
   EXPECT_EQ(read_facts(text_of(facts)).error(), "a box is usable that is not there");
+  facts = facts_of(17);
+  facts.limits = {{facts.boxes[1], 2.5}};
+  EXPECT_EQ(read_facts(text_of(facts)), facts);
+  facts.limits = {{"10.0.0.9", 2.5}};
+  EXPECT_EQ(read_facts(text_of(facts)).error(), "a box has a limit that is not there");
   facts = facts_of(17);
   facts.ranks[1] = "10.0.1";
   EXPECT_EQ(read_facts(text_of(facts)).error(), "ranks have '10.0.1', which is no address");

@@ -452,6 +452,64 @@ TEST_F(MembersBoxesHome, AJobIsTakenOverFromADeadHome) {
   EXPECT_TRUE(enlist_all(0));
 }
 
+// A fleet may have another home for it by now, that this box does not know of.
+struct MembersBoxesUnsure : MembersBoxesHome {
+  void be_unsure(std::size_t box) {
+    boxes[box].members->hear_of_home("resnet", {.sure_until = boxes[box].now});
+  }
+  std::uint8_t sent_to(std::size_t box, Member& m) {
+    const Sent s = only(boxes[box].send(m, m.join()), PacketType::kJoined, m);
+    return s.status() == JoinStatus::kElsewhere ? static_cast<std::uint8_t>(s.text().back()) : 0;
+  }
+};
+
+TEST_F(MembersBoxesUnsure, WhoJoinsAHomeThatMayBeNoneAsksTheOthersFirst) {
+  home().members->hear_of_home("resnet", {.sure_until = home().now + kSecond});
+  Member& m = all[0];
+  EXPECT_EQ(sent_to(0, m), 0U) << "until then no other box can be it";
+  home().advance(kSecond);
+  EXPECT_EQ(sent_to(0, m), box_address(1).back());
+  EXPECT_EQ(sent_to(0, m), 0U) << "none knew better";
+  home().advance(kSecond);
+  EXPECT_EQ(sent_to(0, m), 0U);
+  home().advance(3 * kSecond);
+  EXPECT_EQ(sent_to(0, m), box_address(2).back()) << "nobody is held for good";
+  EXPECT_EQ(sent_to(0, all[1]), box_address(1).back());
+  home().members->hear_of_home("resnet", {});
+  EXPECT_EQ(sent_to(0, all[2]), 0U);
+}
+
+// The whole fleet is without its store: nobody knows another home.
+TEST_F(MembersBoxesUnsure, AJobFormsAtAHomeThatNobodyDoubts) {
+  be_unsure(0);
+  for (Member& m : all) EXPECT_NE(sent_to(0, m), 0U);
+  ASSERT_TRUE(form());
+  ASSERT_TRUE(home().members->replan("resnet", home().now));
+  expect_called_back(home().settle());
+  ASSERT_TRUE(form()) << "who was here a moment ago is not sent about";
+}
+
+TEST_F(MembersBoxesUnsure, WhoWasAwayFromItsEpochAsksTheOthersFirst) {
+  ASSERT_TRUE(form());
+  be_unsure(0);
+  EXPECT_EQ(sent_to(0, all[0]), 0U) << "it is in the epoch of this box";
+  pass(4 * kSecond, &all[0], 0);
+  EXPECT_EQ(sent_to(0, all[0]), 0U);
+  pass(6 * kSecond, &all[0], 0);
+  EXPECT_NE(sent_to(0, all[0]), 0U) << "and may be in one of another home by now";
+}
+
+TEST_F(MembersBoxesUnsure, WhereABoxKnowsThatNobodyIsTheHomeMembersWait) {
+  EXPECT_EQ(sent_to(1, all[0]), box_address(0).back());
+  boxes[1].members->hear_of_home("resnet", {.nobody = true});
+  const Sent s = only(boxes[1].send(all[0], all[0].join()), PacketType::kJoined, all[0]);
+  EXPECT_EQ(s.status(), JoinStatus::kForming);
+  EXPECT_EQ(s.joined().missing.host(), 0U);
+  EXPECT_TRUE(auth::verify(all[0].job_key(), s.header, s.payload));
+  boxes[1].members->hear_of_home("resnet", {});
+  EXPECT_EQ(sent_to(1, all[0]), box_address(0).back());
+}
+
 TEST_F(MembersBoxesHome, AHomeThatStaysIsNotDisturbed) {
   ASSERT_TRUE(form());
   ASSERT_TRUE(home().members->set_home("resnet", box_address(0), home().now));

@@ -79,6 +79,37 @@ TEST_F(MembersBoxesRoom, WhereNobodyGivesMembersAreRefusedWithTheNumbers) {
   EXPECT_EQ(status(1).live, 0U);
 }
 
+// What a box of a fleet leaves the seat of the job's home to others for (docs/fleet.md).
+TEST_F(MembersBoxesRoom, WhetherItCouldBeTheHomeItSaysBefore) {
+  const auto needs = home().members->boxes_job("resnet")->needs;
+  EXPECT_EQ(needs, (members::HomeNeeds{352, 256}));
+  const auto objection = [&](const members::HomeNeeds& of) {
+    return guest().members->objection_to_home("resnet", of);
+  };
+  EXPECT_EQ(objection(needs), "");
+  EXPECT_EQ(guest().members->objection_to_home("resnte", needs), "");
+  run_pool(members::kMaxPriority);
+  EXPECT_THAT(objection(needs), HasSubstr("for the ledger of a window of 256 chunks; 0 KiB of"));
+  EXPECT_THAT(objection({}), HasSubstr("for the ledger of a window of 16 chunks; 0 KiB of"));
+  EXPECT_EQ(home().members->objection_to_home("resnet", needs), "") << "it is";
+  ASSERT_TRUE(guest().members->withdraw("pool"));
+  guest().settle();
+  run_pool(10);
+  EXPECT_EQ(objection(needs), "") << "the pool would give";
+  EXPECT_EQ(guest().status(pool_id).window, 256U) << "and was not asked to";
+}
+
+TEST_F(MembersBoxesRoom, WhatItHoldsOfTheJobCountsAsRoomForIt) {
+  ASSERT_TRUE(enlist_all(1));
+  members::NativeConfig config = config_of(1, "pool");
+  config.priority = members::kMaxPriority;
+  pool_id = guest().declare(config);
+  ASSERT_TRUE(guest().form({&pool}));
+  ASSERT_EQ(guest().status(pool_id).window, 128U) << "the rest is the job's";
+  EXPECT_EQ(guest().members->objection_to_home("resnet", {352, 256}), "");
+  EXPECT_NE(guest().members->objection_to_home("resnet", {352, 1024}), "");
+}
+
 // The job that waits is before a session, which takes what nobody else wants.
 TEST_F(MembersBoxesRoom, ASessionWaitsForItsTurn) {
   run_pool(10);
@@ -144,6 +175,95 @@ TEST(MembersBoxesNarrow, PacketsThatASharedSlotCannotHoldAreRefused) {
   const Sent s = only(job.bring_pages(job.all[0], 1), PacketType::kJoined, job.all[0]);
   EXPECT_EQ(s.status(), JoinStatus::kRefused);
   EXPECT_THAT(s.text(), HasSubstr("packets of 352 elements, and a shared slot holds 64"));
+}
+
+members::MembershipOptions full_box_of_a_fleet() {
+  auto options = shared_box(jobs::pool_lines(256, 1, 352), 100);
+  options.homes_move = true;
+  return options;
+}
+
+// The box that has taken the home finds out that it has no room.
+struct MembersBoxesHomeless : testing::Test, Boxes {
+  MembersBoxesHomeless() : Boxes(2, 2, 2, full_box_of_a_fleet()) {
+    pool.job = "pool";
+    pool.binding.udp_port = 1'234;
+    members::NativeConfig config = config_of(1, "pool");
+    config.priority = members::kMaxPriority;
+    pool_id = boxes[1].declare(config);
+    EXPECT_TRUE(boxes[1].form({&pool}));
+  }
+  void move_home() {
+    for (Bench& bench : boxes) {
+      EXPECT_TRUE(bench.members->set_home("resnet", box_address(1), bench.now));
+      bench.settle();
+    }
+    home_ = 1;
+  }
+  void expect_waiting() {
+    for (Member& m : all) {
+      const auto sent = home().send(m, m.join());
+      EXPECT_EQ(count_of(sent, PacketType::kAbort, m), 0U);
+      EXPECT_EQ(only(sent, PacketType::kJoined, m).status(), JoinStatus::kForming) << m.rank;
+    }
+  }
+
+  JobId pool_id{};
+  Peer pool{0, 1};
+};
+
+TEST_F(MembersBoxesHomeless, AGenerationWaitsForAHomeThatHasRoomAndGoesOnThere) {
+  ASSERT_TRUE(form());
+  const GenerationRecord record = all[0].last;
+  move_home();
+  expect_waiting();
+  EXPECT_EQ(status(1).phase, JobPhase::kForming);
+  EXPECT_THAT(status(1).reason, HasSubstr("waits for a home with more room: admission: job 'resnet' needs"));
+  const auto job = home().members->boxes_job("resnet");
+  EXPECT_THAT(job->no_room, HasSubstr("for the ledger of a window of 256 chunks; 0 KiB of"));
+  EXPECT_EQ(job->needs, (members::HomeNeeds{352, 256}));
+  EXPECT_NE(home().members->objection_to_home("resnet", {}), "");
+  for (Bench& bench : boxes) ASSERT_TRUE(bench.members->set_home("resnet", box_address(0), bench.now));
+  home_ = 0;
+  ASSERT_TRUE(form());
+  EXPECT_EQ(all[0].last, record) << "the same one";
+}
+
+TEST_F(MembersBoxesHomeless, AGenerationThatWaitsGoesOnWhereItIsWhenThereIsRoom) {
+  ASSERT_TRUE(form());
+  const GenerationRecord record = all[0].last;
+  move_home();
+  expect_waiting();
+  ASSERT_TRUE(boxes[1].members->withdraw("pool"));
+  boxes[1].settle();
+  ASSERT_NE(row(1), nullptr);
+  EXPECT_EQ(boxes[1].members->boxes_job("resnet")->no_room, "");
+  ASSERT_TRUE(form());
+  EXPECT_EQ(all[0].last, record);
+}
+
+TEST_F(MembersBoxesHomeless, OneThatBeginsWaitsToo) {
+  move_home();
+  expect_waiting();
+  EXPECT_EQ(home().members->boxes_job("resnet")->needs, members::HomeNeeds{}) << "there is no generation yet";
+  EXPECT_NE(home().members->boxes_job("resnet")->no_room, "");
+  pass(30 * kSecond);
+  EXPECT_EQ(status(1).phase, JobPhase::kDeclared) << "nobody asks any more";
+  EXPECT_EQ(home().members->boxes_job("resnet")->no_room, "");
+}
+
+// A job that waits for another home takes nothing from those that begin here.
+TEST_F(MembersBoxesHomeless, WhoWaitsForAnotherHomeKeepsNobodyWaiting) {
+  move_home();
+  expect_waiting();
+  members::NativeConfig config = config_of(1, "small");
+  config.discipline = Discipline::kFcfs;
+  config.priority = 1;
+  boxes[1].declare(config);
+  Peer one(0, 1);
+  one.job = "small";
+  one.binding.udp_port = 1'235;
+  EXPECT_TRUE(boxes[1].form({&one}));
 }
 
 }  // namespace
