@@ -9,13 +9,9 @@
 #include <vector>
 
 #include "tally/kv_merge.h"
+#include "tally/kv_table.h"
 
 namespace tally::kv {
-
-enum class Rule : std::uint8_t {
-  kSum,  // row += pushed
-  kSgd,  // row -= rate * pushed
-};
 
 struct RowsOptions {
   Rule rule = Rule::kSum;
