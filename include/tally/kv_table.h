@@ -30,10 +30,11 @@ enum class Rule : std::uint8_t {
 struct TableOptions {
   std::size_t width = 1;  // values in a row, 1..4096
   Rule rule = Rule::kSum;
-  float rate = 0.01F;             // of kSgd
-  std::size_t most_hot = 30'000;  // keys that are hot at a time, at most; 0: none. Without a box none are
-  std::uint64_t every = 64;       // rounds from one choice of the hot keys to the next, at least 16
-  int number = 0;                 // which table of this system it is, 0..65535
+  float rate = 0.01F;  // of kSgd
+  std::size_t most_hot =
+      30'000;                // keys that are hot at a time, at most, 0..1,048,576. Without a box none are
+  std::uint64_t every = 64;  // rounds from one choice of the hot keys to the next, at least 16
+  int number = 0;            // which table of this system it is, 0..65535
 };
 
 // Of one worker, since its Table began.
