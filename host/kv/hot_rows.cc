@@ -14,14 +14,20 @@ namespace {
 
 // Of a hot block: what a worker does not touch costs it a bit (docs/hot_keys.md, How many).
 constexpr std::uint32_t kLeastFill = 2;
+// Every batch takes counters from the rarest keys. Are they not many times as many as its keys, a key that is in each
+// batch is taken for one that came by; whatever room there is for hot ones.
+constexpr std::size_t kCountersOfAKey = 8;
+constexpr std::size_t kLeastCounters = std::size_t{1} << 16;
 constexpr std::uint64_t kPartSalt = 0xb416;  // not the classes' hash, nor the buckets'
 
 }  // namespace
 
-Result<HotRows> HotRows::create(const TableOptions& options, std::uint32_t rank, std::uint32_t world) {
+Result<HotRows> HotRows::create(const TableOptions& options, std::uint32_t rank, std::uint32_t world,
+                                std::size_t batch) {
   hot::HotOptions hot;
   hot.seat = {rank, world, {.most = static_cast<std::uint32_t>(options.most_hot), .least_fill = kLeastFill}};
   hot.every = options.every;
+  hot.counters = std::max({kLeastCounters, 4 * options.most_hot, kCountersOfAKey * batch});
   auto set = hot::HotSet::create(hot);
   if (!set) return tl::unexpected(set.error());
   return HotRows(options, std::move(*set), rank, world);

@@ -42,8 +42,9 @@ struct KeyedRows {
 
 class HotRows {
  public:
-  // Errors: HotSet's.
-  static Result<HotRows> create(const TableOptions& options, std::uint32_t rank, std::uint32_t world);
+  // batch: keys of a push, about; what is counted goes by it. Errors: HotSet's.
+  static Result<HotRows> create(const TableOptions& options, std::uint32_t rank, std::uint32_t world,
+                                std::size_t batch);
 
   [[nodiscard]] const hot::KeySet& set() const noexcept { return set_.set(); }
   // nullptr: the key is cold.

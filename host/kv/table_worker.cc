@@ -87,15 +87,11 @@ TableWorker::TableWorker(Node& node, const TableOptions& options, HotPath* box)
     : options_(checked(options)),
       most_rows_(std::max<std::size_t>(1, std::min(kMostBytes, node.options().queue_bytes / 4) /
                                               (sizeof(Key) + options.width * sizeof(float)))),
-      box_(box),
+      box_(options.most_hot != 0 && node.options().workers <= static_cast<int>(kMaxRanks) ? box : nullptr),
+      rank_(static_cast<std::uint32_t>(node.rank())),
+      workers_(static_cast<std::uint32_t>(node.options().workers)),
       flight_(std::make_shared<Flight>()),
       core_(core_of(node, options.number)) {
-  if (box_ != nullptr && options.most_hot != 0 && node.options().workers <= static_cast<int>(kMaxRanks)) {
-    auto hot = HotRows::create(options, static_cast<std::uint32_t>(node.rank()),
-                               static_cast<std::uint32_t>(node.options().workers));
-    or_throw(hot);
-    hot_.emplace(std::move(*hot));
-  }
   // All requests under way are of the newest flight; a table that has had a failure makes no other.
   core_->on_failure([this](int, const Failure& failure) { flight_->done(failure); });
 }
@@ -160,6 +156,11 @@ void TableWorker::pull(std::span<const Key> keys, std::span<float> rows) {
 void TableWorker::push(std::span<const Key> keys, std::span<const float> gradients) {
   check(keys, gradients.size(), "values");
   or_leave([&] {
+    if (box_ != nullptr && !hot_) {
+      auto hot = HotRows::create(options_, rank_, workers_, keys.size());
+      or_throw(hot);
+      hot_.emplace(std::move(*hot));
+    }
     flight_ = std::make_shared<Flight>();
     KeyedRows cold;
     std::shared_ptr<HotSums> sums;

@@ -49,8 +49,9 @@ class TableWorker {
 
   const TableOptions options_;
   const std::size_t most_rows_;  // in a message
-  HotPath* const box_;
-  std::optional<HotRows> hot_{};
+  HotPath* const box_;           // nullptr: all keys are cold
+  const std::uint32_t rank_, workers_;
+  std::optional<HotRows> hot_{};  // from the first push on
   TableStatistics statistics_{};
   std::optional<Failure> over_{};
   bool closed_ = false;

@@ -129,7 +129,9 @@ class TestBox {
       for (std::size_t i = 0; i < words.size(); ++i) words[i] += what.words[i];
       for (std::size_t i = 0; i < what.ids.size(); ++i) {
         ASSERT_LT(what.ids[i], what.table.rows);
-        if (i != 0) ASSERT_LT(what.ids[i - 1], what.ids[i]);
+        if (i != 0) {
+          ASSERT_LT(what.ids[i - 1], what.ids[i]);
+        }
         auto& row = rows[what.ids[i]];
         row.resize(what.table.width);
         apply(Rule::kSum, 0, row.data(), what.values.data() + i * what.table.width, what.table.width);
