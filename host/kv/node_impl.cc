@@ -600,8 +600,12 @@ void NodeImpl::leave(int app, int customer, int next_timestamp) {
 
 void NodeImpl::enter_server(int app, const std::weak_ptr<RequestTaker>& taker) {
   std::deque<std::pair<int, Frame>> parked;
+  std::vector<int> lost;
   {
     const std::lock_guard lock(mutex_);
+    for (int rank = 0; rank < options_.workers; ++rank) {
+      if (!workers_[static_cast<std::size_t>(rank)].lost.empty()) lost.push_back(rank);
+    }
     auto& place = request_takers_[app];
     if (!place.expired())
       throw Failure(ErrorCode::kInvalidArgument,
@@ -611,6 +615,7 @@ void NodeImpl::enter_server(int app, const std::weak_ptr<RequestTaker>& taker) {
   }
   const auto strong = taker.lock();
   for (auto& [worker, frame] : parked) (void)strong->take_request(worker, std::move(frame));
+  for (const int rank : lost) strong->worker_lost(rank);
   resume_all();
 }
 
