@@ -61,11 +61,14 @@ std::string headline(const std::vector<Done>& runs, Bound bound) {
   });
   for (const Done* row : rows) {
     const Conditions& c = row->cell.conditions;
-    const Done* cold = alike(runs, *row, Kept::kNone);
+    const Done* const cold = alike(runs, *row, Kept::kNone);
+    if (cold == nullptr) continue;
     out += text("| %.1f | %u | %u | %.1f | **%.2f** |", c.load.exponent, c.width, c.load.workers,
                 cold->per_second(), gain_of(runs, *row));
-    for (const Kept kept : {Kept::kWrittenBack, Kept::kRandom, Kept::kOracle})
-      out += text(" %.2f |", gain_of(runs, *alike(runs, *row, kept)));
+    for (const Kept kept : {Kept::kWrittenBack, Kept::kRandom, Kept::kOracle}) {
+      const Done* const other = alike(runs, *row, kept);
+      out += other == nullptr ? " - |" : text(" %.2f |", gain_of(runs, *other));
+    }
     const bench::Traffic& t = row->measured.traffic;
     out += text(" %.2f | %.2f, %.1f %% | %s | %s |\n", t.pushed / t.cold, t.pairs(),
                 100 * t.pairs() / row->reckoned.pairs(), busy_of(*cold).c_str(), busy_of(*row).c_str());
