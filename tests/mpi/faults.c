@@ -47,7 +47,7 @@ static void* wait_for(void* request) {
   return NULL;
 }
 static void shared(void) {
-  for (int i = 0; i < 50; ++i) {
+  for (int i = 0; i < 25; ++i) {
     MPI_Comm comm;
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     static float other[kCount];

@@ -132,7 +132,7 @@ def exit_codes_of_tallyctl(lab):
     box.stop()
 
 
-@case("address")
+@case("address", waits=True)
 def a_stopped_rank_is_named(lab):
     """SIGSTOP of a rank: 'job show' says which one, where it sits and since when; afterwards nobody is late."""
     job = Job("resnet", workers=3, lease="60s")

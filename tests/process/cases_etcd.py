@@ -12,7 +12,7 @@ from programs import Programs, wait_until
 MEBIBYTE = 1 << 20
 
 
-@case()
+@case(waits=True)
 def etcd_and_the_store_in_memory_agree(lab):
     """500 random requests each of three kinds of luck: the store that unit tests use answers as etcd does, and tells the same changes."""
     for seed in (1, 2, 3):
@@ -23,7 +23,7 @@ def etcd_and_the_store_in_memory_agree(lab):
         etcd.kill()
 
 
-@case()
+@case(waits=True)
 def etcd_client_makes_every_call(lab):
     """Put, read, erase, transactions, leases, a watch; and each fault that a store has, as etcd says it."""
     etcd = Etcd(lab).start()
@@ -60,7 +60,7 @@ def etcd_client_makes_every_call(lab):
     client.end()
 
 
-@case()
+@case(waits=True)
 def etcd_values_up_to_a_mebibyte(lab):
     """Eight of them are read and heard at once; one byte more is refused before it is sent, and says so."""
     etcd = Etcd(lab).start()
@@ -78,7 +78,7 @@ def etcd_values_up_to_a_mebibyte(lab):
     client.end()
 
 
-@case()
+@case(waits=True)
 def etcd_watch_goes_on_over_restarts(lab):
     """Killed and started again, three times: each change is heard once, in its order."""
     etcd = Etcd(lab).start()
@@ -99,7 +99,7 @@ def etcd_watch_goes_on_over_restarts(lab):
     client.end()
 
 
-@case()
+@case(waits=True)
 def etcd_that_forgot_ends_the_watch(lab):
     """What was compacted while the client was away cannot be told: the watch is over, once, and says so."""
     etcd = Etcd(lab).start()
@@ -121,7 +121,7 @@ def etcd_that_forgot_ends_the_watch(lab):
     client.end()
 
 
-@case()
+@case(waits=True)
 def etcd_that_stands_still(lab):
     """kill -STOP: answers come by their deadlines, a keep-alive that may wait does; then all goes on. Ending does not wait for it."""
     etcd = Etcd(lab).start()
@@ -151,7 +151,7 @@ def etcd_that_stands_still(lab):
     etcd.thaw()
 
 
-@case()
+@case(waits=True)
 def etcd_leases_end(lab):
     """Two seconds without a keep-alive, and the key is gone; one that is kept alive stays."""
     etcd = Etcd(lab).start()
@@ -174,7 +174,7 @@ def etcd_leases_end(lab):
     client.end()
 
 
-@case()
+@case(waits=True)
 def etcd_with_users_and_passwords(lab):
     """Without one, with a wrong one, of another key: refused, and why. Tokens that etcd does not know any more are renewed."""
     etcd, password = with_users(lab, "--auth-token-ttl", "2")
@@ -213,7 +213,7 @@ def etcd_with_users_and_passwords(lab):
     client.end()
 
 
-@case()
+@case(waits=True)
 def etcd_over_tls(lab):
     """Both sides show certificates. One of another authority or name, or none, is refused, and the sentence says which file."""
     tls = Tls(lab)
@@ -251,7 +251,7 @@ def etcd_over_tls(lab):
         client.end()
 
 
-@case()
+@case(waits=True)
 def etcd_of_three_servers_loses_one(lab):
     """The one that is asked dies: the others are, nothing is lost; with two dead it says that nobody decides; a dead first one costs nothing."""
     servers = cluster_of(lab, 3)
@@ -276,7 +276,7 @@ def etcd_of_three_servers_loses_one(lab):
     client.end()
 
 
-@case()
+@case(waits=True)
 def etcd_of_two_servers_one_stands_still(lab):
     """Of three, the asked one is stopped: half of the time goes to another one, and the watch moves there."""
     servers = cluster_of(lab, 3)
@@ -308,7 +308,7 @@ class Something(http.server.BaseHTTPRequestHandler):
         pass
 
 
-@case()
+@case(waits=True)
 def etcd_is_something_else(lab):
     """A web server, nonsense, half an answer: named, and nothing breaks."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Something)

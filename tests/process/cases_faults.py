@@ -44,7 +44,7 @@ def box_restarted_twice(lab):
     restart_in_the_middle(lab, run_box(lab, [job]), job, restarts=2, pause=0)
 
 
-@case()
+@case(waits=True)
 def box_killed_while_workers_are_idle(lab):
     """Nobody sends when it dies: heartbeats bring the workers to the new epoch, and one of them is late for it."""
     job = Job(workers=2, lease="2s")
@@ -77,7 +77,7 @@ def box_killed_while_forming(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def worker_killed_while_the_box_is_away(lab):
     """The new box has never seen the dead rank; the others are told all the same that it did not come back."""
     job = Job(workers=3, lease="2s")
@@ -94,7 +94,7 @@ def worker_killed_while_the_box_is_away(lab):
     box.stop()
 
 
-@case("address")
+@case("address", waits=True)
 def box_stays_away(lab):
     """No box for longer than the lease: the workers give up and say that it does not answer."""
     job = Job(workers=2, lease="1s")
@@ -210,7 +210,7 @@ def transmit_ring_exhausted(lab):
     assert counted.core("lost_transmit_ring_full") > 0, counted.text
 
 
-@case()
+@case(waits=True)
 def second_box_on_the_same_socket(lab):
     """The second tallyd says who is in its way and ends; the first notices nothing."""
     job = Job(workers=2)
@@ -233,7 +233,7 @@ def second_box_on_the_same_socket(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def worker_restarted_on_its_port(lab):
     """A new process takes over port and rank of one that was killed, again and again."""
     job = Job(workers=2, lease="1s")

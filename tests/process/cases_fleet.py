@@ -34,7 +34,7 @@ def planner_of(members):
     return wait_until(lambda: f"one planner; {[member.state() for member in members]}", look, 60)
 
 
-@case()
+@case(waits=True)
 def fleet_members_register_plan_and_leave(lab):
     """Three members of a real etcd: records, an elected planner, a job with home and plans, free slots; leaving is at once."""
     etcd = Etcd(lab).start()
@@ -64,7 +64,7 @@ def fleet_members_register_plan_and_leave(lab):
         member.end()
 
 
-@case()
+@case(waits=True)
 def fleet_planner_and_home_die(lab):
     """kill -9 of the planner, then of a home: another plans, exactly one takes the home, within seconds."""
     etcd = Etcd(lab).start()
@@ -84,7 +84,7 @@ def fleet_planner_and_home_die(lab):
         member.wait_state("a plan of the heir", lambda state: state["jobs"]["resnet"]["epoch"] == 1)
 
 
-@case()
+@case(waits=True)
 def fleet_planner_that_slept_cannot_plan(lab):
     """A planner is stopped for longer than its lease, another one plans; awake it learns that it is not the planner, and registers again."""
     etcd = Etcd(lab).start()
@@ -104,7 +104,7 @@ def fleet_planner_that_slept_cannot_plan(lab):
     assert "/tally/plan/resnet/0000000002" not in etcd.keys("/tally/")
 
 
-@case()
+@case(waits=True)
 def fleet_when_etcd_is_gone_and_back(lab):
     """Killed: every member says so and plans nothing; back, with its data or as new, the fleet is whole again."""
     etcd = Etcd(lab).start()
@@ -130,7 +130,7 @@ def fleet_when_etcd_is_gone_and_back(lab):
     wait_until("all records again", lambda: len(etcd.keys("/tally/")) == 4, 60)
 
 
-@case()
+@case(waits=True)
 def fleet_with_users_and_bad_records(lab):
     """A member with a password; what others wrote and is no record is named, and the fleet goes on."""
     etcd, password = with_users(lab)
@@ -183,7 +183,7 @@ def ids(fleet_shown):
     return [box["id"] for box in fleet_shown["boxes"]]
 
 
-@case()
+@case(waits=True)
 def fleet_of_two_boxes(lab):
     """tallyd registers, knows the others and the planner, publishes what is free; leaving and dying are seen; a restart is another life."""
     etcd = Etcd(lab).start()
@@ -223,7 +223,7 @@ def fleet_of_two_boxes(lab):
     b.stop()
 
 
-@case()
+@case(waits=True)
 def fleet_jobs_go_on_without_etcd(lab):
     """etcd is killed: jobs of the box are summed and made as ever, the box says since when it is gone; and registers when it is back."""
     etcd = Etcd(lab).start()
@@ -246,7 +246,7 @@ def fleet_jobs_go_on_without_etcd(lab):
     etcd.thaw()
 
 
-@case()
+@case(waits=True)
 def fleet_metrics_and_paths(lab):
     """/api/v1/fleet and tally_fleet_*: what tallyctl says; absent of a box that is alone."""
     etcd, password = with_users(lab)

@@ -107,7 +107,7 @@ def http_streams_tell_what_happens_and_end_with_the_daemon(lab):
     assert box.daemon.wait() == 0
 
 
-@case("address")
+@case("address", waits=True)
 def http_serves_beside_a_crowd(lab):
     """40 streams, 200 idle connections, 20 half-sent requests and readers that do not read: /metrics answers at once."""
     job = Job("resnet", workers=2)
@@ -178,7 +178,7 @@ class Poor(Box):
         return super().run_program(name, ["prlimit", f"--nofile={self.limit}", *command], environment)
 
 
-@case()
+@case(waits=True)
 def http_without_descriptors_serves_later(lab):
     """A crowd takes the last descriptors: who comes then is closed and does not hang, the box works, later all are served."""
     job = Job("resnet", workers=2)

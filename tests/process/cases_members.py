@@ -4,8 +4,8 @@ import time
 
 from box import Job, run_box
 from lab import case
-from programs import Programs, Stopwatch, wait_until
-from workers import UNTIL_TOLD, TestWorker, finish, go_on, start_job
+from programs import wait_until
+from workers import UNTIL_TOLD, TestWorker, finish, go_on, kill_rank_1, start_job
 
 # Long enough to be in the middle of it when something is done to it.
 LONG = "--sizes 20000 --iterations 100000"
@@ -23,20 +23,13 @@ def worker_killed(lab):
     box = run_box(lab, [job])
     workers = start_job(box, job, LONG)
     wait_for_middle(workers)
-    watch = Stopwatch()
-    workers[1].program.kill()
-    for worker in (workers[0], workers[2]):
-        error = worker.error()
-        assert error["code"] == "aborted" and "rank 1" in error["text"], error
-        late = watch.seconds(error["ms"] / 1000)
-        assert late <= Programs.patience(1) + 1, f"{worker.name} was told only {late:.2f} s after the death"
-        assert worker.program.wait() == 1
+    kill_rank_1(workers)
     finish(start_job(box, job, "--sizes 20000 --iterations 2"))
     box.stop()
     assert "rank 1" in box.daemon.complained()
 
 
-@case("address")
+@case("address", waits=True)
 def worker_killed_while_forming(lab):
     """A rank dies before the last has joined; its place is free again after its lease."""
     job = Job(workers=3, lease="1s")
@@ -80,7 +73,7 @@ def joins_late(lab):
     box.stop()
 
 
-@case("address")
+@case("address", waits=True)
 def never_joined(lab):
     """The join times out and names the rank that did not come."""
     job = Job(workers=3)
@@ -106,7 +99,7 @@ def wrong_token(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def memif_says_why_it_does_not_connect(lab):
     """A wrong path and an id that is no port's: the error of the join says so. Others are not disturbed."""
     job = Job(workers=2)
@@ -166,7 +159,7 @@ def operation_mismatch(lab):
     box.stop()
 
 
-@case("address")
+@case("address", waits=True)
 def straggler_is_named(lab):
     """A rank that is alive and late: waiting goes on and says for whom; an operation with a time-out fails."""
     job = Job(workers=3)

@@ -32,7 +32,7 @@ def python_wait_is_interrupted(lab):
     assert ranks[0].process.wait(60) == -signal.SIGINT, ranks[0].complained()
 
 
-@case()
+@case(waits=True)
 def python_ends_with_pending_work(lab):
     """The interpreter's end is bounded, and no rank is left waiting."""
     _, ranks = run_ranks(lab, "sums.py", "ends_with_pending_work")

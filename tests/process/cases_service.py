@@ -151,7 +151,7 @@ def session(lab, target, workers, first=FIRST_HOST):
     return callers
 
 
-@case()
+@case(waits=True)
 def service_one_session_end_to_end(lab):
     """Three clients that know the service's address alone: every sum and byte is right; when they have gone, so has the
     session, and the next ones begin anew."""
@@ -170,7 +170,7 @@ def service_one_session_end_to_end(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def service_four_sessions_at_once(lab):
     """Four ports, worlds of 2 to 5, all at the same time: nobody gets another's session, every sum is right."""
     box = ServiceBox(lab, ports=4).start()
@@ -190,7 +190,7 @@ def service_four_sessions_at_once(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def service_killed_client_releases_the_others(lab):
     """kill -9 of one of three that meet: the others hear it at once, with its rank; those that come then have a session."""
     box = ServiceBox(lab).start()
@@ -212,7 +212,7 @@ def service_killed_client_releases_the_others(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def service_names_who_is_missing(lab):
     """wait: a rank that does not come is named to the others when the time is over."""
     box = ServiceBox(lab).start()
@@ -228,7 +228,7 @@ def service_names_who_is_missing(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def service_refuses_in_words(lab):
     """What a client can get wrong: each has the code and the sentence that says what to do, and disturbs nobody."""
     box = ServiceBox(lab).start()
@@ -284,7 +284,7 @@ def service_refuses_in_words(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def service_no_room(lab):
     """A session that does not fit the box, and one that does not fit beside another: RESOURCE_EXHAUSTED with tallyd's
     numbers, and nothing of it is left."""
@@ -320,6 +320,7 @@ def wait_for_some(box):
 
 
 LONG = ("--timeout", 50, "--repeat", 1500, "--unjudged")
+LATE = ("--timeout", 50, "--repeat", 300, "--unjudged")  # long by who is late
 
 
 def expect_right_at_last(players):
@@ -327,7 +328,7 @@ def expect_right_at_last(players):
         assert one["wrong"] == "" and one["answered"] > 0, one
 
 
-@case()
+@case(waits=True)
 def service_killed_beside_a_session_at_work(lab):
     """kill -9 of the service and a start: the session goes on as if nothing was, and is known again."""
     box = ServiceBox(lab).start()
@@ -349,12 +350,12 @@ def service_killed_beside_a_session_at_work(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def service_connections_cut_while_packets_flow(lab):
     """The connections are closed and packets come: the session goes on, and ends when they do not come either."""
     box = ServiceBox(lab).start()
     service = Service(lab, box, slots=128, idle="9s")
-    players = Players(lab, Matrix(), [box.device()], "--session-service", service.target(), "--hang-up", *LONG, "--late", "1,1,3",
+    players = Players(lab, Matrix(), [box.device()], "--session-service", service.target(), "--hang-up", *LATE, "--late", "1,1,3",
                       "--late", "0,3,3", "--late", "1,5,3", operations=("int32:17000",))
     service.waits_for("0 are open")
     # For as long as it takes; a session that was taken away would answer nobody.
@@ -365,7 +366,7 @@ def service_connections_cut_while_packets_flow(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def service_long_silence_with_open_connections(lab):
     """An evaluation of 9 s, without a packet: longer than anybody else keeps the port from others, and it ends nothing."""
     box = ServiceBox(lab).start()
@@ -380,7 +381,7 @@ def service_long_silence_with_open_connections(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def service_beside_a_tallyd_killed_and_started_again(lab):
     """kill -9 of tallyd: the session is declared again, as it was, and its clients, started again, sum."""
     box = ServiceBox(lab).start()
@@ -401,7 +402,7 @@ def service_beside_a_tallyd_killed_and_started_again(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def service_beside_a_tallyd_that_ends_in_order(lab):
     """SIGTERM and a start of tallyd, while connections are open: no session is forgotten."""
     box = ServiceBox(lab).start()
@@ -416,7 +417,7 @@ def service_beside_a_tallyd_that_ends_in_order(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def service_beside_a_tallyd_that_hangs(lab):
     """SIGSTOP of tallyd: calls end at their deadline, those that need no box at once; what it does later is taken back."""
     box = ServiceBox(lab).start()
@@ -441,7 +442,7 @@ def service_beside_a_tallyd_that_hangs(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def service_session_removed_at_the_box(lab):
     """tallyctl job remove: the clients learn it with their next call, and may begin anew."""
     box = ServiceBox(lab).start()
@@ -457,7 +458,7 @@ def service_session_removed_at_the_box(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def service_ends_on_sigterm(lab):
     """Who waits is told, the exit code is good, and the session that runs stays at the box."""
     box = ServiceBox(lab).start()
@@ -472,7 +473,7 @@ def service_ends_on_sigterm(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def service_crowd_of_connections(lab):
     """More connections than it may have, which say nothing: members lose theirs never, newcomers get one, and it has no
     more files than that takes."""
@@ -489,7 +490,7 @@ def service_crowd_of_connections(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def service_says_what_is_wrong_with_its_file(lab):
     """--check, and a start: file, line, column and what to write; a port that is taken; wrong words."""
     box = ServiceBox(lab)

@@ -77,7 +77,7 @@ def switchml_stale_packets_are_not_added(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def switchml_members_that_are_late(lab):
     """By 1.5 and 3 s, and the others' timers say one too much, as published: every sum is right."""
     operations = ("int32:17000", "int32:100", "float32:20001")
@@ -109,7 +109,7 @@ def switchml_clients_start_again(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def switchml_clients_without_a_reset_are_refused_and_named(lab):
     """The same clients a second time in the same run: not one sum, and after 5 s the log says who, what and why."""
     matrix = Matrix()

@@ -2,7 +2,7 @@
 import json
 import os
 
-from programs import Programs, wait_until
+from programs import Programs, Stopwatch, wait_until
 
 
 class TestWorker:
@@ -106,3 +106,15 @@ def hugepages_free():
 
 def is_root():
     return os.geteuid() == 0
+
+
+def kill_rank_1(workers):
+    """kill -9 of it, in a job whose lease is a second; the others are told of it within the lease and one second."""
+    watch = Stopwatch()
+    workers[1].program.kill()
+    for worker in (workers[0], *workers[2:]):
+        error = worker.error()
+        assert error["code"] == "aborted" and "rank 1" in error["text"], error
+        late = watch.seconds(error["ms"] / 1000)
+        assert late <= Programs.patience(1) + 1, f"{worker.name} was told only {late:.2f} s after the death"
+        assert worker.program.wait() == 1

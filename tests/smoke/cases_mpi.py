@@ -114,7 +114,7 @@ def mpi_threads_share_a_communicator(lab):
         need(f"mpicc.{mpi}", RUN[mpi][0])
         faults = compiled(lab, f"mpicc.{mpi}", "faults.c", "-pthread")
         taken, report = run(rack, job, mpi, 2, [faults, "shared"])
-        assert taken == 101, report
+        assert taken == 51, report
     rack.stop()
 
 

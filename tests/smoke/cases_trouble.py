@@ -3,10 +3,9 @@ import time
 
 from box import Job
 from lab import case
-from programs import Programs, Stopwatch
 from rack import run_rack
 from socket_worker import start_sockets
-from workers import UNTIL_TOLD, finish, go_on, total
+from workers import UNTIL_TOLD, finish, go_on, kill_rank_1, total
 
 STEADY = f"--sizes 50000,353 --gap 20 {UNTIL_TOLD}"
 
@@ -45,13 +44,7 @@ def worker_killed_on_its_host(lab):
     workers = start_sockets(rack, job, "--sizes 20000 --iterations 100000")
     for worker in workers:
         worker.wait_for("iteration", 3)
-    watch = Stopwatch()
-    workers[1].program.kill()
-    for worker in (workers[0], workers[2]):
-        error = worker.error()
-        assert error["code"] == "aborted" and "rank 1" in error["text"], error
-        late = watch.seconds(error["ms"] / 1000)
-        assert late <= Programs.patience(1) + 1, f"{worker.name} was told only {late:.2f} s after the death"
+    kill_rank_1(workers)
     finish(start_sockets(rack, job, "--sizes 20000 --iterations 2"))
     rack.stop()
 

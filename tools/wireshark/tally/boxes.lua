@@ -38,10 +38,7 @@ local enlist = {
   name = ProtoField.string("tally.enlist.name", "Name of the job"),
 }
 
-local boxes = { fields = {} }
-for prefix, group in pairs({ plan_ = plan, lost_ = lost, enlist_ = enlist }) do
-  for name, field in pairs(group) do boxes.fields[prefix .. name] = field end
-end
+local boxes = { fields = layout.all({ plan_ = plan, lost_ = lost, enlist_ = enlist }) }
 
 local plan_layout = { { "plan", 16 }, { "bytes", 4 }, { "page", 1 }, { "name_bytes", 1 }, { "page_bytes", 2 } }
 local lost_layout = { { "gone", 8 }, { "forgot", 8 } }
@@ -85,9 +82,7 @@ function boxes.ENLIST(tree, tvb, p)
   local _, at, whole = layout.add(tree, tvb, 0, enlist_layout, enlist)
   if not whole then return nil end
   p.nonce, p.world, p.box = tvb(8, 8):bytes():tohex(), tvb(54, 2):uint(), tvb(80, 1):uint()
-  local name_bytes = tvb(82, 1):uint()
-  p.text = add_text(tree, tvb, at, name_bytes, enlist.name)
-  return membership.add_tag(tree, tvb, at + name_bytes)
+  return membership.add_name_and_tag(tree, tvb, p, at, tvb(82, 1):uint(), enlist.name)
 end
 
 return boxes

@@ -22,4 +22,13 @@ function layout.add(tree, tvb, at, fields, proto_fields)
   return items, at, true
 end
 
+-- All fields of the groups, { prefix = fields }, by prefix and name, as a protocol has them.
+function layout.all(groups)
+  local fields = {}
+  for prefix, group in pairs(groups) do
+    for name, field in pairs(group) do fields[prefix .. name] = field end
+  end
+  return fields
+end
+
 return layout

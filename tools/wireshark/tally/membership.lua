@@ -64,11 +64,9 @@ local challenge = {
 }
 local tag = ProtoField.bytes("tally.tag", "Tag")
 
-local membership = { fields = { tag = tag } }
-for prefix, group in pairs({ record_ = record, join_ = join, joined_ = joined, challenge_ = challenge,
-                                planned_ = planned }) do
-  for name, field in pairs(group) do membership.fields[prefix .. name] = field end
-end
+local membership = { fields = layout.all({
+  record_ = record, join_ = join, joined_ = joined, challenge_ = challenge, planned_ = planned, [""] = { tag = tag },
+}) }
 
 local record_layout = {
   { "generation", 8 }, { "first_chunk", 4 }, { "largest_window", 4 }, { "lookahead", 4 }, { "elements", 2 },
@@ -109,14 +107,18 @@ function membership.add_tag(tree, tvb, at)
   return at + names.tag_bytes
 end
 
+-- Likewise a name of so many bytes, and the tag behind it.
+function membership.add_name_and_tag(tree, tvb, p, at, bytes, field)
+  p.text = add_text(tree, tvb, at, bytes, field)
+  return membership.add_tag(tree, tvb, at + bytes)
+end
+
 -- As the parsers of control.lua.
 function membership.JOIN(tree, tvb, p)
   local _, at, whole = layout.add(tree, tvb, 0, join_layout, join)
   if not whole then return nil end
   p.nonce, p.world = tvb(8, 8):bytes():tohex(), tvb(28, 2):uint()
-  local name_bytes = tvb(54, 1):uint()
-  p.text = add_text(tree, tvb, at, name_bytes, join.name)
-  return membership.add_tag(tree, tvb, at + name_bytes)
+  return membership.add_name_and_tag(tree, tvb, p, at, tvb(54, 1):uint(), join.name)
 end
 
 function membership.CHALLENGE(tree, tvb, p)
