@@ -203,7 +203,7 @@ def fleet_of_two_boxes(lab):
     etcd.put("/tally/nonsense", "x")
     b.wait_fleet("a bad record", lambda fleet: fleet["bad_records"] == [{"key": "/tally/nonsense", "why": "it is no key of a fleet"}])
     # A farewell is at once; kill -9 is after the lease; who comes back is another life.
-    watch = Stopwatch()
+    watch = Stopwatch(a.daemon, b.daemon, etcd.program)
     a.daemon.signal(signal.SIGTERM)
     b.wait_fleet("a's farewell", lambda fleet: "a" not in ids(fleet))
     took = watch.seconds()

@@ -23,7 +23,7 @@ def worker_killed(lab):
     box = run_box(lab, [job])
     workers = start_job(box, job, LONG)
     wait_for_middle(workers)
-    kill_rank_1(workers)
+    kill_rank_1(box, workers)
     finish(start_job(box, job, "--sizes 20000 --iterations 2"))
     box.stop()
     assert "rank 1" in box.daemon.complained()

@@ -8,7 +8,7 @@ import time
 
 from box import Job, run_box
 from lab import case
-from programs import Programs, starved
+from programs import Programs, Stopwatch, wait_until
 from workers import UNTIL_TOLD, finish, go_on, start_job
 
 HERE = """instance: check{pid}
@@ -107,13 +107,14 @@ def second_signal_ends_at_once(lab):
     box.wait_for_log("may go on for")
     time.sleep(0.7)
     assert daemon.runs() and "stopping at once" not in daemon.complained(), daemon.complained()
-    before = starved()
+    watch = Stopwatch(daemon)
     daemon.signal(signal.SIGTERM)
+    # Looked at for as long as its threads are there to be asked.
+    wait_until("its end", lambda: watch.starved() >= 0 and not daemon.runs())
     assert daemon.wait() == 0
-    waited = starved() - before
     # By the daemon's own clock: how fast the kernel then takes a process apart is the machine's affair.
     lines = daemon.complained().splitlines()
     at = {word: next(datetime.datetime.fromisoformat(line[:23]) for line in lines if word in line)
           for word in ("stopping at once: workers are not told", "info    ended")}
-    took = (at["info    ended"] - at["stopping at once: workers are not told"]).total_seconds() - waited
+    took = (at["info    ended"] - at["stopping at once: workers are not told"]).total_seconds() - watch.starved()
     assert took <= Programs.patience(0.5), f"it took {took:.3f} s"

@@ -31,23 +31,35 @@ class Programs:
         return seconds * (3 if cls.sanitizer else 1)
 
 
-def starved():
-    """Seconds since the machine was started in which somebody who could run waited for a CPU, as the kernel counts them."""
-    try:
-        return int(pathlib.Path("/proc/pressure/cpu").read_text(encoding="ascii").split("total=")[1].split()[0]) * 1e-6
-    except OSError:
-        return 0.0  # it was built without; then the clock is all there is
-
-
 class Stopwatch:
-    """How long something takes where nobody waits for a CPU: a machine that has too much to do is not what a case judges."""
+    """How long something takes, without the time in which these programs, or this test, could run and had no CPU: that a
+    machine has too much to do is not what a case judges."""
 
-    def __init__(self):
-        self.begun, self.starved = time.monotonic(), starved()
+    def __init__(self, *programs):
+        self.pids = [os.getpid(), *(program.pid for program in programs)]
+        self.begun = time.monotonic()
+        self.before = self.delays()
+        self.seen = dict(self.before)
+
+    def delays(self):
+        """Of each thread, in nanoseconds, as the kernel counts them; nothing where it does not."""
+        found = {}
+        for pid in self.pids:
+            for thread in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat"):
+                try:
+                    found[thread] = int(thread.read_text(encoding="ascii").split()[1])
+                except (OSError, IndexError):
+                    pass  # it has just ended
+        return found
+
+    def starved(self):
+        """Seconds; of threads that have ended since, what they had when they were last looked at."""
+        self.seen.update(self.delays())
+        return sum(delay - self.before.get(thread, 0) for thread, delay in self.seen.items()) * 1e-9
 
     def seconds(self, until=None):
         """until: as time.monotonic() says it; now without."""
-        return (time.monotonic() if until is None else until) - self.begun - (starved() - self.starved)
+        return (time.monotonic() if until is None else until) - self.begun - self.starved()
 
 
 class TimedOut(AssertionError):

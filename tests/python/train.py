@@ -2,6 +2,7 @@
 
     train.py WAY STEPS [OPTION=VALUE...]: WAY is gloo, hook or backend. Prints one line of JSON: losses, a digest of the
     parameters after every step, what went through the box."""
+import contextlib
 import datetime
 import hashlib
 import json
@@ -386,11 +387,12 @@ def sizes():
 
 
 def starved():
-    """Seconds in which somebody on this machine who could run waited for a CPU, as the kernel counts them."""
-    try:
-        return int(pathlib.Path("/proc/pressure/cpu").read_text(encoding="ascii").split("total=")[1].split()[0]) * 1e-6
-    except OSError:
-        return 0.0
+    """Seconds in which threads of this process could run and had no CPU, as the kernel counts them."""
+    waited = 0
+    for thread in pathlib.Path("/proc/self/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError):  # it has just ended
+            waited += int(thread.read_text(encoding="ascii").split()[1])
+    return waited * 1e-9
 
 
 def lost():

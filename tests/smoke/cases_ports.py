@@ -53,7 +53,7 @@ def goes_on(workers, before):
 def vanish_and_return(rack, workers, host, gone=0.5):
     """The interface of a host is deleted in mid-job and made anew under its name."""
     port = f"p{host.port}"
-    before, watch = iterations(workers), Stopwatch()
+    before, watch = iterations(workers), Stopwatch(rack.daemon)
     rack.namespace.ip(f"link del {port}")
     told(rack, f"port {port}: link down: interface {port} is gone; cut off: job '{workers[0].job.name}': rank "
                f"{host.port}", watch)
@@ -134,7 +134,7 @@ def carrier_that_is_lost_is_told(lab):
                            "interface p1 has no carrier: its other end is down or gone"),
                           (lambda: rack.namespace.ip("link set p1 down"),
                            lambda: rack.namespace.ip("link set p1 up"), "interface p1 is down")):
-        before, watch = iterations(workers), Stopwatch()
+        before, watch = iterations(workers), Stopwatch(rack.daemon)
         down()
         told(rack, f"port p1: link down: {why}; cut off: job '{job.name}': rank 1", watch)
         assert port_of(rack, "p1")["link_why"] == why
@@ -184,7 +184,7 @@ def interface_that_af_xdp_lost_is_told(lab):
     """Its driver cannot be opened again without losing packet buffers: the port says that it takes a restart, and the
     others go on. What is down is never called up."""
     rack = run_rack(lab, [Job(workers=2)], driver="af_xdp", control=CONTROL)
-    watch = Stopwatch()
+    watch = Stopwatch(rack.daemon)
     rack.namespace.ip("link del p0")
     told(rack, "port p0: link down: interface p0 is gone", watch)
     rack.hosts[0].wire()

@@ -44,7 +44,7 @@ def worker_killed_on_its_host(lab):
     workers = start_sockets(rack, job, "--sizes 20000 --iterations 100000")
     for worker in workers:
         worker.wait_for("iteration", 3)
-    kill_rank_1(workers)
+    kill_rank_1(rack, workers)
     finish(start_sockets(rack, job, "--sizes 20000 --iterations 2"))
     rack.stop()
 
