@@ -149,7 +149,7 @@ def torch_without_the_box_that_it_had(lab):
     box, job = box_of(lab, lease="3s")
     ranks = start(lab, box, job, "lost")
     for rank in ranks:
-        wait_until("the first sums", lambda: "ready" in rank.said())  # pylint: disable=cell-var-from-loop
+        wait_until("the first sums", lambda: "ready" in rank.said(), 120)  # pylint: disable=cell-var-from-loop
     box.kill()
     expect_good(ranks)
 
