@@ -174,12 +174,12 @@ def hot_rounds(axes, results):
             points = sorted((run["workers"], run["gain"]) for run in runs if run["table"] == "headline" and run["width"] == 16
                             and run["zipf"] == zipf and run["short_of"] == short and run["kept"] == kept)
             axes.plot([4 * at + i for i in range(len(points))], [gain for _, gain in points], "o" + style, color=colour,
-                      label=kept if at == 0 else None)
+                      label=("agreed, kept by the workers" if kept == "agreed" else kept) if at == 0 else None)
     workers = sorted({run["workers"] for run in runs if run["table"] == "headline"})
     axes.set_xticks([4 * at + i for at in range(len(places)) for i in range(len(workers))],
                     [f"{n}" + (f"\nZipf {zipf},\n{short}" if i == len(workers) // 2 else "")
                      for zipf, short in places for i, n in enumerate(workers)])
-    axes.plot([0, len(workers) - 1], [1.5, 2.5], "x", color="black", label="goal")
+    axes.plot([0, 2, 4, 6], [1.5, 2.5, 1.5, 2.5], "x", color="black", label="goal, 8 and 32 workers")
     axes.axhline(1, color="black", linewidth=0.8, linestyle=":", label="everything cold")
     axes.set_xlabel("workers; what servers are short of")
     axes.set_ylabel("rounds per second, x cold")

@@ -16,8 +16,7 @@ HotWorkers::Words sum_of(const std::vector<HotWorkers::Words>& ranks) {
   return sum;
 }
 
-HotWorkers::HotWorkers(const HotRunOptions& options)
-    : batches_(options.load, options.seed) {
+HotWorkers::HotWorkers(const HotRunOptions& options) : batches_(options.load, options.seed) {
   for (std::uint32_t rank = 0; rank < options.load.workers; ++rank) {
     auto set = hot::HotSet::create({.seat = {rank, options.load.workers, options.limits},
                                     .every = options.every,

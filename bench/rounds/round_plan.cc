@@ -9,7 +9,7 @@
 namespace tally::rounds {
 namespace {
 
-constexpr std::uint32_t kSegmentBytes = 1'448;         // of a connection with timestamps, MTU 1500
+constexpr std::uint32_t kSegmentBytes = 1'448;        // of a connection with timestamps, MTU 1500
 constexpr std::uint32_t kAround = 14 + 20 + 32 + 24;  // Ethernet, IPv4, TCP; FCS, preamble and gap
 
 }  // namespace

@@ -15,12 +15,12 @@ struct Conditions {
   bench::Workload load;  // workers among it
   std::uint32_t width = 1;
   std::uint32_t servers = 1;
-  double gbps = 25;               // of every link, each way
-  double threads = 1;             // of a server, which share its keys evenly
-  std::uint8_t box_cores = 4;     // a power of two
-  bool written_back = false;      // sums of hot rows go to the servers in each round, each from one worker
-  std::uint32_t rounds = 4;       // that are measured, after one that is not
-  std::uint16_t elements = 352;   // of a packet of sums; MTU 1500, as the pushes'
+  double gbps = 25;              // of every link, each way
+  double threads = 1;            // of a server, which share its keys evenly
+  std::uint8_t box_cores = 4;    // a power of two
+  bool written_back = false;     // sums of hot rows go to the servers in each round, each from one worker
+  std::uint32_t rounds = 4;      // that are measured, after one that is not
+  std::uint16_t elements = 352;  // of a packet of sums; MTU 1500, as the pushes'
   std::uint32_t window = 256;
   std::uint64_t seed = 1;
 };
@@ -28,7 +28,7 @@ struct Conditions {
 // What a worker pushes to one server, which may be nothing but that it has nothing.
 struct Push {
   std::uint32_t pairs = 0;
-  double serve_ns = 0;  // of one thread
+  double serve_ns = 0;                                           // of one thread
   [[nodiscard]] std::uint32_t bytes(std::uint32_t width) const;  // of a request of tally-kv
 };
 

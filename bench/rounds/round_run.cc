@@ -101,9 +101,7 @@ class Run final : public sim::Actor {
   [[nodiscard]] std::size_t threads(std::uint32_t server) const { return away(c_.servers) + server; }
   [[nodiscard]] std::size_t core(std::size_t i) const { return threads(c_.servers) + i; }
   [[nodiscard]] double wire_ns(double bytes) const { return ns_per_byte_ * bytes; }
-  [[nodiscard]] TimeNs backlog() const {
-    return static_cast<TimeNs>(kSegmentsThatWait * wire_ns(1'538));
-  }
+  [[nodiscard]] TimeNs backlog() const { return static_cast<TimeNs>(kSegmentsThatWait * wire_ns(1'538)); }
 
   TimeNs send(std::span<const Lines::Hop> way, Load load) {
     std::uint32_t at = 0;
@@ -235,9 +233,7 @@ class Run final : public sim::Actor {
     seat.rows_id = *rows;
   }
 
-  [[nodiscard]] TableShape table() const {
-    return {static_cast<std::uint32_t>(set_.size()), c_.width};
-  }
+  [[nodiscard]] TableShape table() const { return {static_cast<std::uint32_t>(set_.size()), c_.width}; }
 
   // To all servers in turn, each worker beginning with another one.
   void push(std::uint32_t w, const std::vector<Push>& pushes) {
@@ -251,8 +247,8 @@ class Run final : public sim::Actor {
         const Segments& of = segments[server];
         if (i >= of.count) continue;
         more = true;
-        seats_[w].segments.push_back({server, of.wire_bytes,
-                                      pushes[server].serve_ns / of.count / c_.threads, i + 1 == of.count});
+        seats_[w].segments.push_back(
+            {server, of.wire_bytes, pushes[server].serve_ns / of.count / c_.threads, i + 1 == of.count});
       }
     }
   }
@@ -406,8 +402,8 @@ class Run final : public sim::Actor {
   std::vector<std::unique_ptr<sim::WorkerNode>> workers_;
   std::vector<Seat> seats_;
   std::deque<Round> rounds_;
-  std::uint32_t first_ = 0;               // of rounds_
-  std::vector<std::uint32_t> finished_;   // pushes, by server and round mod 2
+  std::uint32_t first_ = 0;                 // of rounds_
+  std::vector<std::uint32_t> finished_;     // pushes, by server and round mod 2
   std::array<std::uint32_t, 2> through_{};  // workers, by round mod 2
   std::uint32_t ended_ = 0;
   bool measuring_ = false;

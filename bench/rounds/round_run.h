@@ -24,12 +24,12 @@ inline constexpr std::array<std::string_view, kParts> kPartNames{
 struct Measured {
   TimeNs time = 0;  // of all rounds: from the last worker's end of the one before
   std::uint32_t rounds = 0;
-  bench::Traffic traffic;          // of them
-  TimeNs agreement = 0;            // its two sums
-  std::uint64_t wrong = 0;         // values of sums, rows that are missing or too many, stamps
-  std::uint64_t again = 0;         // contributions
+  bench::Traffic traffic;             // of them
+  TimeNs agreement = 0;               // its two sums
+  std::uint64_t wrong = 0;            // values of sums, rows that are missing or too many, stamps
+  std::uint64_t again = 0;            // contributions
   std::array<double, kParts> busy{};  // share of the time
-  double to_servers = 0;           // bytes on their links, of all rounds
+  double to_servers = 0;              // bytes on their links, of all rounds
 
   [[nodiscard]] double per_second() const { return rounds / (static_cast<double>(time) / 1e9); }
   [[nodiscard]] Part fullest() const;

@@ -26,8 +26,10 @@ void write(const std::string& file, const std::string& text) {
 void measure_here() {
   for (const Serving& known : all_servings()) {
     const Serving here = measure(known.exponent, known.width, kBatches);
-    std::printf("Zipf %.1f, width %2u: %5.1f ns for a pair of a frequent key (%.1f recorded), %5.1f (%.1f) for another\n",
-                here.exponent, here.width, here.near_ns, known.near_ns, here.far_ns, known.far_ns);
+    std::printf(
+        "Zipf %.1f, width %2u: %5.1f ns for a pair of a frequent key (%.1f recorded), %5.1f (%.1f) for "
+        "another\n",
+        here.exponent, here.width, here.near_ns, known.near_ns, here.far_ns, known.far_ns);
     std::fflush(stdout);
   }
 }
@@ -50,7 +52,8 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (prefix.empty()) {
-    std::fprintf(stderr, "tally_hot_rounds: PREFIX or --measure is missing\nTry 'tally_hot_rounds --help'.\n");
+    std::fprintf(stderr,
+                 "tally_hot_rounds: PREFIX or --measure is missing\nTry 'tally_hot_rounds --help'.\n");
     return 2;
   }
   const auto runs = run_all(all_cells(quick), threads);

@@ -79,7 +79,8 @@ std::string headline(const std::vector<Done>& runs, Bound bound) {
 // Every run of a table with hot keys.
 std::string lines(const std::vector<Done>& runs, Table table) {
   std::string out =
-      "| short of | Zipf | width | workers | servers | hot keys | rounds/s | x cold | pushed : cold | pairs, of "
+      "| short of | Zipf | width | workers | servers | hot keys | rounds/s | x cold | pushed : cold | pairs, "
+      "of "
       "reckoned | busiest |\n|---|---|---|---|---|---|---|---|---|---|---|\n";
   for (const Done& run : runs) {
     if (run.cell.table != table || run.cell.kept == Kept::kNone) continue;
@@ -109,7 +110,8 @@ std::uint64_t wrong_in(const std::vector<Done>& runs) {
 std::string markdown_of(const std::vector<Done>& runs) {
   std::string out = "# Hot keys: rounds of a sparse model, in virtual time\n\n";
   out +=
-      "What it means is in [docs/hot_keys.md](../../docs/hot_keys.md). Gains are rounds per second over those "
+      "What it means is in [docs/hot_keys.md](../../docs/hot_keys.md). Gains are rounds per second over "
+      "those "
       "of the same job with everything cold.\n\n";
   out += text("%zu runs; values of sums that were wrong: %lu.\n\n", runs.size(), wrong_in(runs));
   out += "## Servers are short of threads\n\n" + headline(runs, Bound::kThreads);

@@ -57,7 +57,7 @@ hot::KeySet best(const Cell& cell) {
 }
 
 Done run_one(const Cell& cell, const Learnt* learnt) {
-  const hot::KeySet set = learns(cell.kept)             ? learnt->set
+  const hot::KeySet set = learns(cell.kept)            ? learnt->set
                           : cell.kept == Kept::kRandom ? guessed(cell)
                           : cell.kept == Kept::kOracle ? best(cell)
                                                        : hot::KeySet();
@@ -128,7 +128,7 @@ std::vector<Cell> all_cells(bool quick) {
   for (const std::uint32_t workers : {32U, 8U})
     for (const std::uint32_t hot : {100'000U, 10'000U, 3'000U, 1'000U})
       for (const Bound bound : kBounds) {
-        if (workers == 32 && hot != 100'000 && hot != 3'000) continue;
+        if (workers == 32 && hot != 100'000) continue;
         if (quick && (workers == 32 || hot > 10'000)) continue;
         cells.add(Table::kSizes, bound, 1.2, workers, 16, Kept::kAgreed, hot);
       }
@@ -138,8 +138,11 @@ std::vector<Cell> all_cells(bool quick) {
       for (const double law : {0.6, 1.2})
         for (const Bound bound : kBounds)
           for (const Kept kept :
-               {Kept::kNone, Kept::kAgreed, Kept::kWrittenBack, Kept::kRandom, Kept::kOracle})
-            cells.add(Table::kHeadline, bound, law, workers, width, kept);
+               {Kept::kNone, Kept::kAgreed, Kept::kWrittenBack, Kept::kRandom, Kept::kOracle}) {
+            const bool of_ours = kept != Kept::kRandom && kept != Kept::kOracle;
+            if (of_ours || bound == Bound::kThreads)
+              cells.add(Table::kHeadline, bound, law, workers, width, kept);
+          }
   }
   for (const Kept kept : {Kept::kNone, Kept::kAgreed}) {
     for (const std::uint32_t width : {16U, 1U})
@@ -148,8 +151,7 @@ std::vector<Cell> all_cells(bool quick) {
           cells.add(Table::kServers, bound, 1.2, quick ? 8 : 32, width, kept, 30'000, servers);
     for (const double law : {0.9, 1.05})
       for (const std::uint32_t workers : {32U, 8U})
-        for (const Bound bound : kBounds)
-          if (!quick) cells.add(Table::kLaws, bound, law, workers, 16, kept);
+        if (!quick) cells.add(Table::kLaws, Bound::kThreads, law, workers, 16, kept);
   }
   return cells.take();
 }

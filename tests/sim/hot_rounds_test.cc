@@ -77,7 +77,8 @@ TEST(HotRounds, every_key_of_a_batch_is_a_hot_row_or_a_pair_at_one_server) {
       for (std::uint32_t j = 0; j < 2; ++j) sums[id * 2 + j] += value_of(w, id, j);
   }
   EXPECT_EQ(round.sums, sums);
-  const auto had = std::count_if(round.ranks.begin(), round.ranks.end(), [](auto ranks) { return ranks != 0; });
+  const auto had =
+      std::count_if(round.ranks.begin(), round.ranks.end(), [](auto ranks) { return ranks != 0; });
   EXPECT_EQ(round.traffic.merged, static_cast<double>(had));
   EXPECT_EQ(back, static_cast<std::size_t>(had)) << "each sum is written back once";
 }
