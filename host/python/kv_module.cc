@@ -23,6 +23,7 @@
 
 #include "python/waits.h"
 #include "tally/kv.h"
+#include "tally/kv_table.h"
 
 namespace tally::python {
 namespace {
@@ -176,6 +177,73 @@ class Worker {
   std::shared_ptr<kv::KVWorker<Val>> worker_;
 };
 
+// One thread at a time, which tally/kv.py sees to. A call that Ctrl-C left behind goes on; the table is over.
+class Table {
+ public:
+  Table(std::size_t width, bool sgd, float rate, std::size_t most_hot, std::uint64_t every, int number) {
+    const kv::TableOptions options{.width = width,
+                                   .rule = sgd ? kv::Rule::kSgd : kv::Rule::kSum,
+                                   .rate = rate,
+                                   .most_hot = most_hot,
+                                   .every = every,
+                                   .number = number};
+    table_ = on_a_thread([node = begun(), options] { return std::make_shared<kv::Table>(*node, options); });
+  }
+  Table(const Table&) = delete;
+  Table& operator=(const Table&) = delete;
+  ~Table() { give_up(); }
+
+  void pull(const Memory& keys, const Memory& rows) {
+    call([keys = array_of<kv::Key>(keys), rows = array_of<float>(rows)](kv::Table& table) {
+      table.pull({keys.data(), keys.size()}, {rows.data(), rows.size()});
+    });
+  }
+  void push(const Memory& keys, const Memory& gradients) {
+    call([keys = array_of<kv::Key>(keys), gradients = array_of<float>(gradients)](kv::Table& table) {
+      table.push({keys.data(), keys.size()}, {gradients.data(), gradients.size()});
+    });
+  }
+  void close() {
+    call([](kv::Table& table) { table.close(); });
+  }
+  // As the destruction of one that was not closed: this worker leaves the table.
+  void give_up() {
+    auto last = std::exchange(table_, nullptr);
+    const py::gil_scoped_release released;
+    last = nullptr;
+  }
+  [[nodiscard]] py::dict statistics() const {
+    const kv::TableStatistics s = alive()->statistics();
+    py::dict out;
+    out["rounds"] = s.rounds;
+    out["hot_pairs"] = s.hot_pairs;
+    out["cold_pairs"] = s.cold_pairs;
+    out["hot_keys"] = s.hot_keys;
+    out["sets"] = s.sets;
+    out["moves"] = s.moves;
+    return out;
+  }
+
+ private:
+  [[nodiscard]] std::shared_ptr<kv::Table> alive() const {
+    if (table_ == nullptr) raise(code_of(ErrorCode::kClosed), "this program gave the table up");
+    return table_;
+  }
+  template <class What>
+  void call(What what) {
+    discarded->let_go();
+    try {
+      on_a_thread([table = alive(), what = std::move(what)] { what(*table); });
+    } catch (py::error_already_set&) {
+      table_ = nullptr;
+      throw;
+    }
+    discarded->let_go();
+  }
+
+  std::shared_ptr<kv::Table> table_;
+};
+
 template <class Val>
 void bind_worker(py::module_& m, const char* name) {
   py::class_<Worker<Val>>(m, name)
@@ -217,4 +285,11 @@ PYBIND11_MODULE(_kv, m) {
   py::class_<Operation>(m, "Operation").def("wait", &Operation::wait).def("done", &Operation::done);
   bind_worker<float>(m, "WorkerFloat32");
   bind_worker<std::int32_t>(m, "WorkerInt32");
+  py::class_<Table>(m, "Table")
+      .def(py::init<std::size_t, bool, float, std::size_t, std::uint64_t, int>())
+      .def("pull", &Table::pull)
+      .def("push", &Table::push)
+      .def("close", &Table::close)
+      .def("give_up", &Table::give_up)
+      .def("statistics", &Table::statistics);
 }

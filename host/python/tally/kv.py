@@ -7,19 +7,22 @@
         worker.push(keys, numpy.ones((3, 16), numpy.float32))         # rows of 16 values
         rows = worker.pull(keys)                                      # (3, 16)
 
+Rows that all workers train together, synchronously, are a Table.
+
 Keys are arrays of uint64 or int64, values of the worker's dtype; numpy's, torch's on the CPU, or anything with a buffer.
 They are not copied: leave them as they are until the request is done. Any thread may call anything; no call holds the GIL
 while it waits, and Ctrl-C interrupts it. What is wrong with keys or lens is an exception with its place, `index`.
 """
 import atexit
 import os
+import threading
 
 import numpy
 
 from tally import _arrays, _kv
 from tally._errors import Error, InvalidArgument, Refused, Timeout, make
 
-__all__ = ["Error", "InvalidArgument", "Operation", "Refused", "Timeout", "Worker", "barrier", "finalize", "num_servers",
+__all__ = ["Error", "InvalidArgument", "Operation", "Refused", "Table", "Timeout", "Worker", "barrier", "finalize", "num_servers",
            "num_workers", "rank", "start", "statistics"]
 
 _WORKERS = {numpy.dtype(numpy.float32): (_kv.WorkerFloat32, _arrays.FLOAT32),
@@ -127,6 +130,64 @@ class Worker:
 
     def _room(self, out):
         return (0, 0, None) if out is None else self._values(out, True)
+
+
+class Table:
+    """Rows of float32 by key, which all workers push gradients to in rounds; rows that most workers touch are at every worker
+    while they are hot, and are summed in a box if there is one (docs/kv.md, Tables). The same options at all workers.
+
+    rule: what a round's sum does to a row, sum: row += sum, sgd: row -= rate * sum. most_hot: keys that are hot at a time, at
+    most; every: rounds from one choice of them to the next. number: which table of the system it is. As a context manager it
+    closes at the end; when an exception gets out this worker leaves, and the rounds of the others fail."""
+
+    def __init__(self, width, rule="sum", rate=0.01, *, most_hot=30_000, every=64, number=0):
+        if rule not in ("sum", "sgd"):
+            raise ValueError(f"rule: {rule!r} is neither sum nor sgd")
+        self.width = width
+        self._lock = threading.Lock()  # one call at a time
+        self._table = _kv.Table(width, rule == "sgd", rate, most_hot, every, number)
+
+    def pull(self, keys, out=None):
+        """The keys' rows after the last round that ended here, (keys, width), into out if it is given. Zeros, where nobody
+        pushed."""
+        given = _keys(keys)
+        rows = numpy.empty((given[1], self.width), numpy.float32) if out is None else out
+        with self._lock:
+            self._table.pull(given, self._rows(rows, given[1], True))
+        return rows
+
+    def push(self, keys, gradients):
+        """(keys, width); every worker once in a round, if only without keys. Returns when the round has ended: rows have what
+        all workers pushed in it. After a failure the table is over at all workers."""
+        given = _keys(keys)
+        with self._lock:
+            self._table.push(given, self._rows(gradients, given[1]))
+
+    def close(self):
+        """All workers: hot rows go back to their servers. Again is fine."""
+        with self._lock:
+            self._table.close()
+
+    def statistics(self):
+        """Of this worker: rounds, hot_pairs and cold_pairs that it pushed, hot_keys now, sets that came into force, moves."""
+        return self._table.statistics()
+
+    def _rows(self, rows, keys, writable=False):
+        memory = _arrays.memory(rows, writable)
+        if memory.type != _arrays.FLOAT32:
+            raise TypeError(f"rows are float32, these are {getattr(rows, 'dtype', 'others')}")
+        if tuple(rows.shape) != (keys, self.width):
+            raise make(_INVALID, f"{keys} rows of width {self.width} have shape ({keys}, {self.width}), not {tuple(rows.shape)}")
+        return memory.address, memory.count, memory.kept
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if error is None:
+            self.close()
+        else:
+            self._table.give_up()
 
 
 def _keys(keys):
