@@ -27,6 +27,10 @@ class Box(Switch):
         self.workers = workers
         super().__init__(rack, "embedding")
 
+    def device(self, n):
+        """Not past the token buckets of its own end: what several hosts send to one meets there."""
+        return super().device(n) + ",qdisc_bypass=0"
+
     def jobs_yaml(self, window):
         return f"jobs: [{{name: {JOB}, workers: {self.workers}, window: {window}, token_file: none}}]"
 
@@ -55,7 +59,7 @@ class System:
         files = [pathlib.Path(self.rack.scratch, f"{self.name}-{host.index}.json") for host in self.workers]
         before = machine_ns()
         trained = [self.start(host, "worker", ["/usr/bin/python3", "-B", PROGRAM, "--text", text, "--steps", self.options["rounds"],
-                                               "--batch", self.options["batch"], "--every", self.options["every"],
+                                               "--batch", self.options["batch"], "--rate", self.options["learning"], "--every", self.options["every"],
                                                "--most-hot", most_hot, "--json", file], DMLC_RANK=str(rank), **box)
                    for rank, (host, file) in enumerate(zip(self.workers, files))]
         try:

@@ -24,7 +24,7 @@ def main():
     parser.add_argument("--text", metavar="FILE", help="to learn from; default: the licences of Debian")
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--batch", type=int, default=512, help="pairs of each worker and step")
-    parser.add_argument("--rate", type=float, default=0.05)
+    parser.add_argument("--rate", type=float, default=0.02)
     parser.add_argument("--most-hot", type=int, default=30_000, help="rows that are hot at a time, at most; 0: all are cold")
     parser.add_argument("--every", type=int, default=64, help="steps from one choice of the hot rows to the next")
     parser.add_argument("--json", metavar="FILE", help="losses, seconds and counters of this worker")
@@ -58,7 +58,7 @@ def main():
                   f"{counted['hot_pairs'] + counted['cold_pairs']:,} pushed rows were hot; near to " +
                   "; ".join(f"{word}: {' '.join(others)}" for word, others in near.items()), flush=True)
         table.close()
-    if options.json:
+    if options.json and (rank == 0 or "%" in options.json):
         pathlib.Path(options.json).write_text(json.dumps(said))
 
 
