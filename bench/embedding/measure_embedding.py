@@ -56,12 +56,12 @@ class System:
         behind += [self.start(host, "server", [*server, "--rank", rank], DMLC_NODE_HOST=host.address)
                    for rank, host in enumerate(self.servers)]
         box = {"TALLY_SWITCH": BOX, "TALLY_JOB": JOB} if most_hot else {}
-        files = [pathlib.Path(self.rack.scratch, f"{self.name}-{host.index}.json") for host in self.workers]
+        file = pathlib.Path(self.rack.scratch, self.name + "-{rank}.json")
         before = machine_ns()
         trained = [self.start(host, "worker", ["/usr/bin/python3", "-B", PROGRAM, "--text", text, "--steps", self.options["rounds"],
                                                "--batch", self.options["batch"], "--rate", self.options["learning"], "--every", self.options["every"],
                                                "--most-hot", most_hot, "--json", file], DMLC_RANK=str(rank), **box)
-                   for rank, (host, file) in enumerate(zip(self.workers, files))]
+                   for rank, host in enumerate(self.workers)]
         try:
             for process in [*trained, *behind]:
                 process.end_well(600)
@@ -69,7 +69,7 @@ class System:
             for process in [*trained, *behind]:
                 process.close()
         busy, every = (now - then for now, then in zip(machine_ns(), before))
-        return {"workers": [json.loads(file.read_text()) for file in files], "cpu_share": busy / every}
+        return {"workers": [json.loads(pathlib.Path(str(file).format(rank=rank)).read_text()) for rank in range(len(trained))], "cpu_share": busy / every}
 
 
 def main():

@@ -27,7 +27,7 @@ def main():
     parser.add_argument("--rate", type=float, default=0.02)
     parser.add_argument("--most-hot", type=int, default=30_000, help="rows that are hot at a time, at most; 0: all are cold")
     parser.add_argument("--every", type=int, default=64, help="steps from one choice of the hot rows to the next")
-    parser.add_argument("--json", metavar="FILE", help="losses, seconds and counters of this worker")
+    parser.add_argument("--json", metavar="FILE", help="rank 0 writes losses, seconds and counters to it; all do if it has {rank}")
     options = parser.parse_args()
     torch.set_num_threads(1)
     text, words = read(options.text)
@@ -58,8 +58,8 @@ def main():
                   f"{counted['hot_pairs'] + counted['cold_pairs']:,} pushed rows were hot; near to " +
                   "; ".join(f"{word}: {' '.join(others)}" for word, others in near.items()), flush=True)
         table.close()
-    if options.json and (rank == 0 or "%" in options.json):
-        pathlib.Path(options.json).write_text(json.dumps(said))
+    if options.json and (rank == 0 or "{rank}" in options.json):
+        pathlib.Path(options.json.replace("{rank}", str(rank))).write_text(json.dumps(said))
 
 
 if __name__ == "__main__":
