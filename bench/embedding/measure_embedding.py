@@ -15,7 +15,7 @@ sys.path[:0] = [str(HERE.parent / "ports"), str(HERE.parent / "rings"), str(ROOT
 from ends import Process  # noqa: E402
 from shaped_rack import BOX, JOB, ShapedRack, Switch, machine_ns  # noqa: E402
 
-PROGRAM = ROOT / "examples" / "skipgram" / "train_table.py"
+PROGRAM = HERE / "timed_table.py"
 QUEUE = 1024  # KiB at every end of a cable
 PORT = 9100
 
@@ -50,7 +50,8 @@ class System:
                        environment={**self.variables, "DMLC_ROLE": role, **variables})
 
     def run(self, text, most_hot):
-        """What each worker said, and the share of the CPUs that was used meanwhile."""
+        """What each worker said, how long all waited for the slowest one's torch in each round, and the share of the CPUs that
+        was used meanwhile."""
         server = [self.rack.build / "host/kv/tally-kv", "--stats", "0"]
         behind = [self.start(self.servers[0], "scheduler", server)]
         behind += [self.start(host, "server", [*server, "--rank", rank], DMLC_NODE_HOST=host.address)
@@ -69,7 +70,9 @@ class System:
             for process in [*trained, *behind]:
                 process.close()
         busy, every = (now - then for now, then in zip(machine_ns(), before))
-        return {"workers": [json.loads(pathlib.Path(str(file).format(rank=rank)).read_text()) for rank in range(len(trained))], "cpu_share": busy / every}
+        return {"workers": [json.loads(pathlib.Path(str(file).format(rank=rank)).read_text()) for rank in range(len(trained))],
+                "outside": [max(of_round) for of_round in zip(*(json.loads(process.said().splitlines()[-1])["outside"] for process in trained))],
+                "cpu_share": busy / every}
 
 
 def main():
