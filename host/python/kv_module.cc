@@ -204,7 +204,9 @@ class Table {
     });
   }
   void close() {
+    if (table_ == nullptr) return;
     call([](kv::Table& table) { table.close(); });
+    give_up();
   }
   // As the destruction of one that was not closed: this worker leaves the table.
   void give_up() {
@@ -226,7 +228,7 @@ class Table {
 
  private:
   [[nodiscard]] std::shared_ptr<kv::Table> alive() const {
-    if (table_ == nullptr) raise(code_of(ErrorCode::kClosed), "this program gave the table up");
+    if (table_ == nullptr) raise(code_of(ErrorCode::kClosed), "the table was closed by this program");
     return table_;
   }
   template <class What>

@@ -8,7 +8,7 @@ import socket
 from box import Job, run_box
 from lab import Skipped, case
 from programs import Programs, wait_until
-from python_ranks import PYTHON, SCRIPTS, expect_good, package, why_not
+from python_ranks import PYTHON, SCRIPTS, expect_good, package, variables_of, why_not
 
 
 def free_port():
@@ -151,13 +151,13 @@ def kv_dense_push_pull_through_a_box(lab):
     box.stop()
 
 
-def run_python(lab, script, system):
+def run_python(lab, script, system, environment=lambda rank: {}):
     """Two workers that are python's: a script of tests/python/kv.py."""
     why = why_not()
     if why:
         raise Skipped(why)
     return [lab.run(f"python{rank}", [PYTHON, str(SCRIPTS / "kv.py"), script],
-                    {**system.variables, **package(), "DMLC_ROLE": "worker", "DMLC_RANK": str(rank)}) for rank in range(2)]
+                    {**system.variables, **package(), "DMLC_ROLE": "worker", "DMLC_RANK": str(rank), **environment(rank)}) for rank in range(2)]
 
 
 @case()
@@ -175,3 +175,19 @@ def kv_python_wait_is_interrupted(lab):
     assert first.process.wait(60) == -signal.SIGINT, first.complained()
     other.write_line()
     expect_good([other])
+
+
+@case(waits=True)
+def kv_python_tables(lab):
+    """Rounds of two workers, all rows cold and with hot ones; who leaves in the middle is named."""
+    for script in ("tables", "left"):
+        system = System(lab, 2, 2)
+        expect_good(run_python(lab, script, system))
+        system.finish()
+    job = Job("rows", workers=2)
+    box = run_box(lab, [job])
+    system = System(lab, 2, 2)
+    expect_good(run_python(lab, "tables", system, lambda rank: {**variables_of(box, job, rank), "TALLY_TOKEN": job.token,
+                                                                "TALLY_MTU": str(box.options.mtu), "MOST_HOT": "10"}))
+    system.finish()
+    box.stop()

@@ -124,6 +124,59 @@ def everything():
     print("all good")
 
 
+def tables():
+    """Two workers' rounds against numpy's sums, on servers and through a box; wrong arguments; an optimiser that forgets."""
+    with tally.kv.start():
+        rank, width = tally.kv.rank(), 3
+        most_hot = int(os.environ.get("MOST_HOT", "0"))
+        raises(ValueError, lambda: tally.kv.Table(width, "adam"), "'adam' is neither sum nor sgd")
+        raises(tally.InvalidArgument, lambda: tally.kv.Table(0), "width")
+        draws = [numpy.random.default_rng(7 + each) for each in range(2)]  # of both, so that each knows the sums
+        with tally.kv.Table(width, "sgd", 0.5, most_hot=most_hot, every=16) as table:
+            expected = numpy.zeros((100, width), FLOAT)
+            for _ in range(40):
+                batches = [numpy.unique(numpy.minimum(draw.zipf(1.3, 20) - 1, 99)) for draw in draws]
+                gradients = [draw.integers(-3, 4, (len(keys), width)).astype(FLOAT) for draw, keys in zip(draws, batches)]
+                assert (table.pull(batches[rank]) == expected[batches[rank]]).all()
+                table.push(batches[rank], gradients[rank])
+                for keys, gradient in zip(batches, gradients):
+                    expected[keys] -= FLOAT(0.5) * gradient
+            out = numpy.empty((100, width), FLOAT)
+            assert table.pull(numpy.arange(100), out) is out and (out == expected).all()
+            keys, ones = keys_of(1, 2), numpy.ones((2, width), FLOAT)
+            raises(tally.InvalidArgument, lambda: table.push(keys, ones.T.copy()), "2 rows of width 3 have shape (2, 3), not (3, 2)")
+            raises(TypeError, lambda: table.push(keys, ones.astype(numpy.int32)), "rows are float32", "int32")
+            raises(TypeError, lambda: table.push(keys, ones.astype(numpy.float64)), "float64")
+            error = raises(tally.InvalidArgument, lambda: table.push(keys_of(2, 1), ones), "below the one before it")
+            assert error.index == 1, error.index
+            table.push([], numpy.empty((0, width), FLOAT))
+            counted = table.statistics()
+            assert counted["rounds"] == 41 and (counted["hot_pairs"] > 0) == (most_hot > 0) and counted["cold_pairs"] > 0, counted
+        table.close()  # again is fine
+        raises(tally.Error, lambda: table.pull(keys), "closed by this program")
+        with tally.kv.Table(width, "sgd", 0.5, most_hot=0, every=16) as again:  # hot rows are back
+            assert (again.pull(numpy.arange(100)) == expected).all()
+    print("all good")
+
+
+def left():
+    """An exception gets out of one worker's program: its table is over, and the other's push says who left."""
+    with tally.kv.start():
+        table = tally.kv.Table(1)
+        table.push([tally.kv.rank()], numpy.ones((1, 1), FLOAT))
+        if tally.kv.rank() == 0:
+            raises(KeyError, lambda: leave(table), "oops")
+        else:
+            raises(tally.Error, lambda: table.push([1], numpy.ones((1, 1), FLOAT)), "worker 0")
+            table.close()
+    print("all good")
+
+
+def leave(table):
+    with table:
+        raise KeyError("oops")
+
+
 def interrupted():
     """Ctrl-C ends a wait for a worker that does not come; the other one hears that this one is lost."""
     with tally.kv.start():
