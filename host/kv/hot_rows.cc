@@ -69,6 +69,8 @@ std::shared_ptr<HotSums> HotRows::begin(std::span<const Key> keys, std::span<con
   sums->words.insert(sums->words.end(), mine.begin(), mine.end());
   sums->table = {static_cast<std::uint32_t>(set().size()), static_cast<std::uint32_t>(width)};
 
+  cold.keys.reserve(keys.size());
+  cold.rows.reserve(gradients.size());
   std::vector<std::pair<std::uint32_t, std::size_t>> hot;  // number, and where it is in keys
   for (std::size_t i = 0; i < keys.size(); ++i) {
     if (const auto id = set().id_of(keys[i])) {

@@ -29,8 +29,7 @@ struct HotSums {
 class HotPath {
  public:
   virtual ~HotPath() = default;
-  // done: when both sums are there, or the first failure; once, on a thread that must not wait. Without a failure it is the
-  // last that touches `what`.
+  // done: when both are over, with the first failure; once, on a thread that must not wait.
   virtual void sum_hot(std::shared_ptr<HotSums> what, std::function<void(std::optional<Failure>)> done) = 0;
 };
 

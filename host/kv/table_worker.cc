@@ -16,6 +16,7 @@ constexpr std::size_t kMostWidth = 4096;
 constexpr std::size_t kMostHot = std::size_t{1} << 20;
 constexpr std::uint64_t kLeastEvery = 16;
 constexpr int kMostNumber = 65'535;
+constexpr float kMostMagnitude = 0x1p127F;
 constexpr std::size_t kMostBytes = std::size_t{16} << 20;  // of rows in a message that moves some
 
 TableOptions checked(const TableOptions& options) {
@@ -115,6 +116,18 @@ void TableWorker::check(std::span<const Key> keys, std::size_t values, const cha
                                                    ", not " + std::to_string(values));
 }
 
+// A sum through the box would fail with them, and end the job for all.
+void TableWorker::check_summable(std::span<const float> gradients) const {
+  const auto wrong = std::find_if(gradients.begin(), gradients.end(),
+                                  [](float value) { return !(std::fabs(value) <= kMostMagnitude); });
+  if (wrong == gradients.end()) return;
+  const auto i = wrong - gradients.begin();
+  throw Failure(ErrorCode::kQuantise,
+                "gradients[" + std::to_string(i) + "] is " + std::to_string(*wrong) +
+                    "; what may be summed in a box is finite, and at most 2^127",
+                i / static_cast<std::ptrdiff_t>(options_.width));
+}
+
 void TableWorker::or_leave(const std::function<void()>& call) {
   if (over_) throw *over_;
   if (closed_) throw Failure(ErrorCode::kClosed, "table " + std::to_string(options_.number) + " is closed");
@@ -155,6 +168,7 @@ void TableWorker::pull(std::span<const Key> keys, std::span<float> rows) {
 
 void TableWorker::push(std::span<const Key> keys, std::span<const float> gradients) {
   check(keys, gradients.size(), "values");
+  if (box_ != nullptr) check_summable(gradients);
   or_leave([&] {
     if (box_ != nullptr && !hot_) {
       auto hot = HotRows::create(options_, rank_, workers_, keys.size());

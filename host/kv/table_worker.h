@@ -34,6 +34,7 @@ class TableWorker {
   class Flight;
 
   void check(std::span<const Key> keys, std::size_t values, const char* what) const;
+  void check_summable(std::span<const float> gradients) const;
   // What call does is done for good, or the table is over: the others are told, and what it throws is thrown.
   void or_leave(const std::function<void()>& call);
   void leave(const std::string& why) noexcept;

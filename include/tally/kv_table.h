@@ -51,7 +51,8 @@ class TableWorker;
 
 class Table {
  public:
-  explicit Table(const TableOptions& options);  // of the process's own Node
+  // The node has started.
+  explicit Table(const TableOptions& options);  // of the process's own
   Table(Node& node, const TableOptions& options);
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
@@ -60,7 +61,7 @@ class Table {
 
   // Rows as they are after the last round that ended here, keys.size() x width, by key.
   void pull(std::span<const Key> keys, std::span<float> rows);
-  // gradients: as rows. Returns when the round has ended: the rows have what all workers pushed in it. After a failure
+  // gradients: as rows; with a box finite, and at most 2^127. Returns when the round has ended: the rows have what all workers pushed in it. After a failure
   // (of a worker, a server, the box) the table is over at all workers: what was committed is back at the servers that
   // are left, and every further call throws the same; make another Table.
   void push(std::span<const Key> keys, std::span<const float> gradients);

@@ -6,9 +6,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
+#include <deque>
+#include <functional>
+#include <limits>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <random>
 #include <set>
@@ -306,6 +312,11 @@ TEST(KvTable, WrongArgumentsAreThrownWithTheirIndexAndHurtNobody) {
               }),
               HasSubstr("2 keys of width 2 have 4 values, not 3"));
   EXPECT_THAT(text_of([&] { table->pull(std::vector<Key>{1}, rows); }), HasSubstr("2 values of room, not 4"));
+  const auto infinite = failure_of([&] {
+    table->push(std::vector<Key>{1, 5}, std::vector<float>{1, 2, 3, std::numeric_limits<float>::infinity()});
+  });
+  EXPECT_EQ(infinite.index(), 1);
+  EXPECT_THAT(infinite.what(), HasSubstr("gradients[3] is inf"));
   const auto refused = [&](const TableOptions& options) {
     return text_of([&] { (void)tables.table(0, options); });
   };
@@ -339,9 +350,9 @@ TEST(KvTable, OptionsThatDifferAreToldToAll) {
 TEST(KvTable, SeveralTablesAreApart) {
   Tables tables(2, 1);
   tables.system.run([&](int rank, Node&) {
-    const auto one = tables.table(rank, {.width = 1, .every = 16, .number = 1});
-    const auto two =
-        tables.table(rank, {.width = 2, .rule = Rule::kSgd, .rate = 1, .every = 16, .number = 2});
+    const auto one = tables.table(rank, {.width = 1, .most_hot = 8, .every = 16, .number = 1});
+    const auto two = tables.table(
+        rank, {.width = 2, .rule = Rule::kSgd, .rate = 1, .most_hot = 8, .every = 16, .number = 2});
     const std::vector<Key> keys{4};
     for (int round = 0; round < 20; ++round) {
       one->push(keys, std::vector<float>{1});
