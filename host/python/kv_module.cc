@@ -8,6 +8,7 @@
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -39,9 +40,18 @@ Discarded* discarded = new Discarded;
 std::shared_ptr<Node>* node = new std::shared_ptr<Node>;  // of who has begun; under the GIL
 int* customers = new int(0);                              // that were given out
 
+// An object with threads: a child of fork() has none of them, and cannot end it.
+template <class Object, class... Arguments>
+std::shared_ptr<Object> of_this_process(Arguments&&... arguments) {
+  return {new Object(std::forward<Arguments>(arguments)...), [process = getpid()](Object* object) {
+            if (process == getpid()) delete object;
+          }};
+}
+
 std::shared_ptr<Node> begun() {
   discarded->let_go();
-  if (*node == nullptr) raise(code_of(ErrorCode::kClosed), "this process has not begun: call tally.kv.start()");
+  if (*node == nullptr)
+    raise(code_of(ErrorCode::kClosed), "this process has not begun: call tally.kv.start()");
   return *node;
 }
 
@@ -52,7 +62,7 @@ void start() {
   if (options.role != kv::Role::kWorks)
     raise(code_of(ErrorCode::kInvalidArgument),
           "DMLC_ROLE: tally.kv is a worker's; servers and the scheduler are tally-kv");
-  // The options of who gave up are a Node's whose thread ends with the time that all have to arrive.
+  // Ctrl-C leaves a Node behind, which goes when the time is over that all have to arrive.
   *node = on_a_thread([options] {
     auto fresh = std::make_shared<Node>(options);
     fresh->start();
@@ -130,9 +140,10 @@ class Operation {
 template <class Val>
 class Worker {
  public:
-  explicit Worker(int app) : worker_(std::make_shared<kv::KVWorker<Val>>(*begun(), app, (*customers)++)) {}
+  explicit Worker(int app) : worker_(of_this_process<kv::KVWorker<Val>>(*begun(), app, (*customers)++)) {}
 
-  Operation push(const Memory& keys, const Memory& vals, const std::vector<int>& lens, int cmd, int priority) {
+  Operation push(const Memory& keys, const Memory& vals, const std::vector<int>& lens, int cmd,
+                 int priority) {
     discarded->let_go();
     const int timestamp = worker_->ZPush(array_of<kv::Key>(keys), array_of<Val>(vals), SArray<int>(lens), cmd,
                                          nullptr, priority);
@@ -141,8 +152,8 @@ class Worker {
   // out: of as many values as come, or empty.
   Operation pull(const Memory& keys, const Memory& out, int cmd, int priority) {
     auto pulled = room_in(out);
-    const int timestamp = worker_->ZPull(array_of<kv::Key>(keys), &pulled->vals, &pulled->lens, cmd,
-                                         [pulled] {}, priority);
+    const int timestamp = worker_->ZPull(
+        array_of<kv::Key>(keys), &pulled->vals, &pulled->lens, cmd, [pulled] {}, priority);
     return {waits_for(timestamp), [pulled] { return taken(*pulled); }};
   }
   Operation push_pull(const Memory& keys, const Memory& vals, const std::vector<int>& lens, const Memory& out,
@@ -150,8 +161,8 @@ class Worker {
     auto pulled = room_in(out);
     pulled->lens = SArray<int>(lens);
     SArray<int>* const lengths = lens.empty() ? nullptr : &pulled->lens;
-    const int timestamp = worker_->ZPushPull(array_of<kv::Key>(keys), array_of<Val>(vals), &pulled->vals,
-                                             lengths, cmd, [pulled] {}, priority);
+    const int timestamp = worker_->ZPushPull(
+        array_of<kv::Key>(keys), array_of<Val>(vals), &pulled->vals, lengths, cmd, [pulled] {}, priority);
     return {waits_for(timestamp), [pulled] { return taken(*pulled); }};
   }
 
@@ -187,7 +198,7 @@ class Table {
                                    .most_hot = most_hot,
                                    .every = every,
                                    .number = number};
-    table_ = on_a_thread([node = begun(), options] { return std::make_shared<kv::Table>(*node, options); });
+    table_ = on_a_thread([node = begun(), options] { return of_this_process<kv::Table>(*node, options); });
   }
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;

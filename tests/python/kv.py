@@ -96,6 +96,8 @@ def fork(worker, first):
     if pid == 0:
         raises(tally.Error, lambda: worker.pull([first]), "belongs to process")
         raises(tally.Error, tally.kv.rank, "call tally.kv.start()")
+        del worker
+        gc.collect()  # nobody waits for threads that this process does not have
         os._exit(0)
     assert os.waitpid(pid, 0)[1] == 0
     assert worker.pull([first]).shape == (1, 4)

@@ -16,6 +16,7 @@ while it waits, and Ctrl-C interrupts it. What is wrong with keys or lens is an 
 import atexit
 import os
 import threading
+import weakref
 
 import numpy
 
@@ -44,10 +45,13 @@ def start():
 
 
 def finalize(wait=True):
-    """Ends this worker; wait: for all who are alive to come here too. A process does not begin again."""
+    """Ends this worker, which leaves tables that it did not close; wait: for all who are alive to come here too. A process does
+    not begin again."""
     global _over  # pylint: disable=global-statement
     if not _over:
         _over = True
+        for table in list(_tables):
+            table._table.give_up()  # pylint: disable=protected-access
         _kv.finalize(wait)
 
 
@@ -118,9 +122,7 @@ class Worker:
         return self.push_pull_async(keys, values, lens, out, **how).wait()
 
     def _alive(self):
-        if self._process != os.getpid():
-            raise make(_CLOSED, f"this Worker belongs to process {self._process}; a child of fork() has none")
-        return self._worker
+        return _of_this_process(self._worker, self._process)
 
     def _values(self, values, writable=False):
         memory = _arrays.memory(values, writable)
@@ -145,7 +147,8 @@ class Table:
             raise ValueError(f"rule: {rule!r} is neither sum nor sgd")
         self.width = width
         self._lock = threading.Lock()  # one call at a time
-        self._table = _kv.Table(width, rule == "sgd", rate, most_hot, every, number)
+        self._table, self._process = _kv.Table(width, rule == "sgd", rate, most_hot, every, number), os.getpid()
+        _tables.add(self)
 
     def pull(self, keys, out=None):
         """The keys' rows after the last round that ended here, (keys, width), into out if it is given. Zeros, where nobody
@@ -153,7 +156,7 @@ class Table:
         given = _keys(keys)
         rows = numpy.empty((given[1], self.width), numpy.float32) if out is None else out
         with self._lock:
-            self._table.pull(given, self._rows(rows, given[1], True))
+            self._alive().pull(given, self._rows(rows, given[1], True))
         return rows
 
     def push(self, keys, gradients):
@@ -161,16 +164,19 @@ class Table:
         all workers pushed in it. After a failure the table is over at all workers."""
         given = _keys(keys)
         with self._lock:
-            self._table.push(given, self._rows(gradients, given[1]))
+            self._alive().push(given, self._rows(gradients, given[1]))
 
     def close(self):
         """All workers: hot rows go back to their servers. Again is fine."""
         with self._lock:
-            self._table.close()
+            self._alive().close()
 
     def statistics(self):
         """Of this worker: rounds, hot_pairs and cold_pairs that it pushed, hot_keys now, sets that came into force, moves."""
         return self._table.statistics()
+
+    def _alive(self):
+        return _of_this_process(self._table, self._process)
 
     def _rows(self, rows, keys, writable=False):
         memory = _arrays.memory(rows, writable)
@@ -188,6 +194,12 @@ class Table:
             self.close()
         else:
             self._table.give_up()
+
+
+def _of_this_process(what, process):
+    if process != os.getpid():
+        raise make(_CLOSED, f"this belongs to process {process}; a child of fork() has none")
+    return what
 
 
 def _keys(keys):
@@ -223,6 +235,7 @@ def _pulled(got, out, with_lens):
 
 
 _over = False  # finalize() was called
+_tables = weakref.WeakSet()
 
 
 def _at_exit():
@@ -234,6 +247,7 @@ def _at_exit():
 def _after_fork():
     global _over  # pylint: disable=global-statement
     _over = False
+    _tables.clear()
     _kv.forked()
 
 
