@@ -6,8 +6,9 @@ import signal
 import socket
 
 from box import Job, run_box
-from lab import case
+from lab import Skipped, case
 from programs import Programs, wait_until
+from python_ranks import PYTHON, SCRIPTS, expect_good, package, variables_of, why_not
 
 
 def free_port():
@@ -147,4 +148,46 @@ def kv_dense_push_pull_through_a_box(lab):
     system.work("dense", 2, lambda rank: way_to(box, job, rank))
     counted = system.finish()[0]
     assert counted["pushes"] == counted["rows"] == 0, counted
+    box.stop()
+
+
+def run_python(lab, script, system, environment=lambda rank: {}):
+    """Two workers that are python's: a script of tests/python/kv.py."""
+    why = why_not()
+    if why:
+        raise Skipped(why)
+    return [lab.run(f"python{rank}", [PYTHON, str(SCRIPTS / "kv.py"), script],
+                    {**system.variables, **package(), "DMLC_ROLE": "worker", "DMLC_RANK": str(rank), **environment(rank)}) for rank in range(2)]
+
+
+@case()
+def kv_python_does_and_refuses(lab):
+    """All that tally.kv does, on two servers."""
+    system = System(lab, 2, 2)
+    expect_good(run_python(lab, "everything", system))
+    assert sum(one["refused"] for one in system.finish()) == 2
+
+
+@case(waits=True)
+def kv_python_wait_is_interrupted(lab):
+    system = System(lab, 2, 1)
+    first, other = run_python(lab, "interrupted", system)
+    assert first.process.wait(60) == -signal.SIGINT, first.complained()
+    other.write_line()
+    expect_good([other])
+
+
+@case(waits=True)
+def kv_python_tables(lab):
+    """Rounds of two workers, all rows cold and with hot ones; who leaves in the middle is named."""
+    for script in ("tables", "left"):
+        system = System(lab, 2, 2)
+        expect_good(run_python(lab, script, system))
+        system.finish()
+    job = Job("rows", workers=2)
+    box = run_box(lab, [job])
+    system = System(lab, 2, 2)
+    expect_good(run_python(lab, "tables", system, lambda rank: {**variables_of(box, job, rank), "TALLY_TOKEN": job.token,
+                                                                "TALLY_MTU": str(box.options.mtu), "MOST_HOT": "10"}))
+    system.finish()
     box.stop()
