@@ -1,6 +1,7 @@
 #pragma once
 // A Table at work: rounds over servers and box at a time, what moves when the hot keys change, and how it ends. One thread.
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -57,7 +58,8 @@ class TableWorker {
   std::optional<Failure> over_{};
   bool closed_ = false;
   std::shared_ptr<Flight> flight_;
-  std::unique_ptr<WorkerCore> core_;  // the last member: its thread uses the others
+  std::shared_ptr<std::atomic<bool>> summed_{};  // the newest sum through the box is over
+  std::unique_ptr<WorkerCore> core_;             // the last member: its thread uses the others
 };
 
 }  // namespace tally::kv
