@@ -111,7 +111,9 @@ class Switch:
         for host in self.rack.hosts:
             n = host.index
             impair = f", impair: {{loss: {loss}%, seed: {seed + n + 1}}}" if loss else ""
-            lines.append(f"  - {{name: p{n}, device: \"net_{self.driver}{n},iface=port{n}\"{impair}}}")
+            # Past traffic control there is no bucket: frames of the box would have no rate.
+            shaped = ",qdisc_bypass=0" if self.rack.rate and self.driver == "af_packet" else ""
+            lines.append(f"  - {{name: p{n}, device: \"net_{self.driver}{n},iface=port{n}{shaped}\"{impair}}}")
         lines.append(self.jobs_yaml(window))
         path = pathlib.Path(self.rack.scratch, self.name + ".yaml")
         path.write_text("\n".join(lines) + "\n")

@@ -24,10 +24,10 @@
 namespace tally::bench {
 namespace {
 
-constexpr std::uint32_t kRow = 16;               // values
-constexpr std::uint32_t kChunk = 352;            // at an MTU of 1500
-constexpr std::uint32_t kHeaders = 14 + 28 + 56; // Ethernet, IPv4 and UDP, ours
-constexpr std::uint32_t kRun = 64;               // chunks
+constexpr std::uint32_t kRow = 16;                // values
+constexpr std::uint32_t kChunk = 352;             // at an MTU of 1500
+constexpr std::uint32_t kHeaders = 14 + 28 + 56;  // Ethernet, IPv4 and UDP, ours
+constexpr std::uint32_t kRun = 64;                // chunks
 
 struct Case {
   std::uint32_t zeros = 0;
@@ -69,7 +69,8 @@ double least_bytes(const Case& c, std::size_t values, std::uint64_t ranks, bool 
       bool any = false;
       const std::size_t last = (std::min(end, row + kRow) - 1) / c.block;
       for (std::size_t block = row / c.block; block <= last; ++block)
-        for (std::uint32_t r = 0; r < 64; ++r) any = any || ((ranks >> r & 1) != 0 && has_values(c, block, r));
+        for (std::uint32_t r = 0; r < 64; ++r)
+          any = any || ((ranks >> r & 1) != 0 && has_values(c, block, r));
       rows += any ? 1 : 0;
     }
     const auto all = static_cast<std::uint32_t>((end - first + kRow - 1) / kRow);
