@@ -176,6 +176,7 @@ int main(int argc, char** argv) {
   nlohmann::json rows = nlohmann::json::array();
   std::printf("%7s %5s %20s %7s %9s %9s %9s\n", "keys", "width", "", "CPU ns", "of a pair", "wall ns",
               "bytes");
+  std::fflush(stdout);  // else each child prints it, too
   std::uint16_t port = 20000;
   for (const std::size_t width : {1U, 16U}) {
     for (const std::size_t keys : {1'000U, 10'000U, 100'000U}) {
