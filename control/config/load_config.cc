@@ -148,7 +148,8 @@ void read_token(NativeConfig& job, const std::string& path, const std::string& d
   if (!file) {
     std::error_code ignored;
     if (std::filesystem::status(resolved, ignored).type() == std::filesystem::file_type::not_found)
-      file.error().help += ", or make a token: (umask 077; head -c 24 /dev/urandom | base64 > " + job.token_file + ")";
+      file.error().help +=
+          ", or make a token: (umask 077; head -c 24 /dev/urandom | base64 > " + job.token_file + ")";
     return c.error(path, file.error().message, file.error().help);
   }
   auto token = token_in(file->text, written);
