@@ -84,11 +84,12 @@ class TableWorker::Flight {
   std::optional<Failure> failure_{};
 };
 
-TableWorker::TableWorker(Node& node, const TableOptions& options, HotPath* box)
+TableWorker::TableWorker(Node& node, const TableOptions& options, std::shared_ptr<HotPath> box)
     : options_(checked(options)),
       most_rows_(std::max<std::size_t>(1, std::min(kMostBytes, node.options().queue_bytes / 4) /
                                               (sizeof(Key) + options.width * sizeof(float)))),
-      box_(options.most_hot != 0 && node.options().workers <= static_cast<int>(kMaxRanks) ? box : nullptr),
+      box_(options.most_hot != 0 && node.options().workers <= static_cast<int>(kMaxRanks) ? std::move(box)
+                                                                                          : nullptr),
       rank_(static_cast<std::uint32_t>(node.rank())),
       workers_(static_cast<std::uint32_t>(node.options().workers)),
       flight_(std::make_shared<Flight>()),

@@ -18,8 +18,8 @@ namespace tally::kv {
 
 class TableWorker {
  public:
-  // box: nullptr: there is none. It outlives the sums that are under way.
-  TableWorker(Node& node, const TableOptions& options, HotPath* box);
+  // box: nullptr: there is none.
+  TableWorker(Node& node, const TableOptions& options, std::shared_ptr<HotPath> box);
   TableWorker(const TableWorker&) = delete;
   TableWorker& operator=(const TableWorker&) = delete;
   ~TableWorker();
@@ -50,8 +50,8 @@ class TableWorker {
   void exchange(TableAct act, std::span<const Key> keys, std::span<const float> rows, float* into);
 
   const TableOptions options_;
-  const std::size_t most_rows_;  // in a message
-  HotPath* const box_;           // nullptr: all keys are cold
+  const std::size_t most_rows_;         // in a message
+  const std::shared_ptr<HotPath> box_;  // nullptr: all keys are cold
   const std::uint32_t rank_, workers_;
   std::optional<HotRows> hot_{};  // from the first push on
   TableStatistics statistics_{};

@@ -37,7 +37,7 @@ using testing::HasSubstr;
 class TestBox {
  public:
   explicit TestBox(int workers) : calls_(static_cast<std::size_t>(workers)) {
-    for (int rank = 0; rank < workers; ++rank) paths_.push_back(std::make_unique<Path>(*this, rank));
+    for (int rank = 0; rank < workers; ++rank) paths_.push_back(std::make_shared<Path>(*this, rank));
     thread_ = std::thread([this] { run(); });
   }
   TestBox(const TestBox&) = delete;
@@ -52,7 +52,7 @@ class TestBox {
     thread_.join();
   }
 
-  [[nodiscard]] HotPath* path(int rank) { return paths_[static_cast<std::size_t>(rank)].get(); }
+  [[nodiscard]] std::shared_ptr<HotPath> path(int rank) { return paths_[static_cast<std::size_t>(rank)]; }
   void break_off() { break_off_after(0); }
   // `sums` more are answered, the last of them to worker 0 alone.
   void break_off_after(int sums, const std::string& why = "the box is lost") {
@@ -158,7 +158,7 @@ class TestBox {
   std::mutex mutex_{};
   std::condition_variable changed_{};
   std::vector<std::deque<Call>> calls_;
-  std::vector<std::unique_ptr<Path>> paths_{};
+  std::vector<std::shared_ptr<Path>> paths_{};
   int left_ = -1;  // no end
   std::string why_{};
   bool ended_ = false;
