@@ -57,14 +57,14 @@ struct TwoWorkers {
   }
   System system;
   std::vector<std::unique_ptr<TableServer>> servers{};
-  SilentBox box;
+  const std::shared_ptr<SilentBox> box = std::make_shared<SilentBox>();
 };
 
 // Without this the first waits in the box for the second, which goes on.
 TEST(KvTableTrouble, AWorkerWithoutABoxAmongSuchWithOneIsToldToAll) {
   TwoWorkers two;
   two.system.run([&](int rank, Node& node) {
-    TableWorker table(node, {}, rank == 0 ? &two.box : nullptr);
+    TableWorker table(node, {}, rank == 0 ? two.box : nullptr);
     EXPECT_THAT(text_of([&] { table.push({}, {}); }), AllOf(HasSubstr("a box for hot keys at worker 0"),
                                                             HasSubstr("no box for hot keys at worker 1")));
   });
@@ -74,21 +74,21 @@ TEST(KvTableTrouble, AWorkerWithoutABoxAmongSuchWithOneIsToldToAll) {
 TEST(KvTableTrouble, ASumThatOthersMayNeverIssueEndsTheWayThroughTheBox) {
   TwoWorkers two;
   two.system.run([&](int rank, Node& node) {
-    TableWorker table(node, {.number = 3}, &two.box);
+    TableWorker table(node, {.number = 3}, two.box);
     if (rank == 1) {
-      while (two.box.sums == 0) std::this_thread::yield();
+      while (two.box->sums == 0) std::this_thread::yield();
       return;  // between its rounds
     }
     EXPECT_THAT(text_of([&] { table.push({}, {}); }), HasSubstr("worker 1 has left table 3"));
   });
-  EXPECT_THAT(two.box.why, HasSubstr("table 3 is over at worker 0: "));
-  EXPECT_EQ(two.box.sums, 1);
+  EXPECT_THAT(two.box->why, HasSubstr("table 3 is over at worker 0: "));
+  EXPECT_EQ(two.box->sums, 1);
 }
 
 TEST(KvTableTrouble, ATableThatEndsWithoutASumUnderWayLeavesTheBoxToTheOthers) {
   TwoWorkers two;
-  two.system.run([&](int, Node& node) { TableWorker table(node, {}, &two.box); });
-  EXPECT_EQ(two.box.why, "");
+  two.system.run([&](int, Node& node) { TableWorker table(node, {}, two.box); });
+  EXPECT_EQ(two.box->why, "");
 }
 
 // Two that differ in the last digit do so in words.
