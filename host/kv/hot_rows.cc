@@ -62,7 +62,7 @@ std::vector<std::int32_t> HotRows::words() {
 std::shared_ptr<HotSums> HotRows::begin(std::span<const Key> keys, std::span<const float> gradients,
                                         KeyedRows& cold) {
   const std::size_t width = options_.width;
-  const auto sums = std::make_shared<HotSums>();
+  auto sums = std::make_shared<HotSums>();
   set_.count(keys);
   sums->words = question_of(name_of_round());
   const std::vector<std::int32_t> mine = words();

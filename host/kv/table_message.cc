@@ -9,8 +9,6 @@
 namespace tally::kv {
 namespace {
 
-constexpr std::size_t kMostWidth = 4096;
-
 struct TableHeader {
   std::uint8_t act;
   std::uint8_t rule;
@@ -91,7 +89,7 @@ TableMessage decode_table_message(const SArray<std::byte>& bytes) {
   if (header.act == 0 || header.act > static_cast<std::uint8_t>(kLastTableAct) || header.rule > 1 ||
       header.hot > 1)
     object("says nothing that is known");
-  if (header.width == 0 || header.width > kMostWidth)
+  if (header.width == 0 || header.width > kMostTableWidth)
     object("is of a width of " + std::to_string(header.width));
   const std::size_t body = bytes.size() - sizeof header;
   if (header.keys > body / sizeof(Key) || header.rows > body / sizeof(float) ||

@@ -15,6 +15,7 @@ namespace tally::kv {
 
 // The app of tables at every server; KVWorkers have theirs from 0 on.
 inline constexpr int kTableApp = -0x7ab1e;
+inline constexpr std::size_t kMostTableWidth = 4096;  // values in a row
 inline constexpr ValueKind kTableKind = value_kind<unsigned char>();
 
 enum class TableAct : std::uint8_t {

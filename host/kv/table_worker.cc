@@ -12,7 +12,6 @@
 namespace tally::kv {
 namespace {
 
-constexpr std::size_t kMostWidth = 4096;
 constexpr std::size_t kMostHot = std::size_t{1} << 20;
 constexpr std::uint64_t kLeastEvery = 16;
 constexpr int kMostNumber = 65'535;
@@ -25,7 +24,7 @@ TableOptions checked(const TableOptions& options) {
   };
   if (options.number < 0 || options.number > kMostNumber)
     object("has a number from 0 to 65535, not " + std::to_string(options.number));
-  if (options.width == 0 || options.width > kMostWidth)
+  if (options.width == 0 || options.width > kMostTableWidth)
     object("has a width from 1 to 4096, not " + std::to_string(options.width));
   if (options.most_hot > kMostHot)
     object("has at most 1048576 hot keys, not " + std::to_string(options.most_hot));
