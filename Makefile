@@ -93,7 +93,7 @@ configure-asan: need
 	@tools/configure '$(ASAN_DIR)' $(CLANG)=address
 
 configure-lint: need
-	@tools/configure '$(LINT_DIR)' $(CLANG)=address -DTALLY_UNITY=OFF -DTALLY_SESSION_SERVICE=ON
+	@tools/configure '$(LINT_DIR)' $(CLANG)=address -DTALLY_UNITY=OFF -DTALLY_PRECOMPILE=OFF -DTALLY_SESSION_SERVICE=ON
 
 configure-tsan: need
 	@tools/configure '$(TSAN_DIR)' $(CLANG)=thread
