@@ -41,7 +41,7 @@ class Run final : public sim::Actor {
         workload_(conditions.seed, 0, 1),
         ns_per_byte_(8 / conditions.gbps),
         lines_(schedule_, 2 * world_ + 3 * conditions.servers + conditions.box_cores, kHop),
-        finished_(2 * conditions.servers) {
+        servers_(conditions.servers) {
     lines_.connect([this](std::uint32_t load) { arrive(load); });
   }
 
@@ -92,6 +92,11 @@ class Run final : public sim::Actor {
     std::optional<engine::RowCollector> rows{};
     engine::OperationId stamp_id{};
     engine::OperationId rows_id{};
+  };
+
+  struct Server {
+    std::uint32_t round = 0;   // that it takes pushes of
+    std::uint32_t pushes = 0;  // that are served
   };
 
   [[nodiscard]] std::size_t up(std::uint32_t worker) const { return worker; }
@@ -293,9 +298,10 @@ class Run final : public sim::Actor {
 
   // All of a push is served.
   void pushed(std::uint32_t server, std::uint32_t round) {
-    std::uint32_t& finished = finished_[2 * server + round % 2];
-    if (++finished < world_ * (c_.written_back && set_.size() != 0 ? 2 : 1)) return;
-    finished = 0;
+    Server& it = servers_[server];
+    if (it.round != round) return alarm("a round ended before all had pushed");
+    if (++it.pushes < world_ * (c_.written_back && set_.size() != 0 ? 2 : 1)) return;
+    it = {.round = round + 1};
     const double ns = wire_ns(segments_of(Push{}.bytes(c_.width)).wire_bytes);
     for (std::uint32_t w = 0; w < world_; ++w) {
       const std::array way{Lines::Hop{away(server), ns}, Lines::Hop{down(w), ns}};
@@ -402,8 +408,8 @@ class Run final : public sim::Actor {
   std::vector<std::unique_ptr<sim::WorkerNode>> workers_;
   std::vector<Seat> seats_;
   std::deque<Round> rounds_;
-  std::uint32_t first_ = 0;                 // of rounds_
-  std::vector<std::uint32_t> finished_;     // pushes, by server and round mod 2
+  std::uint32_t first_ = 0;  // of rounds_
+  std::vector<Server> servers_;
   std::array<std::uint32_t, 2> through_{};  // workers, by round mod 2
   std::uint32_t ended_ = 0;
   bool measuring_ = false;
