@@ -2,7 +2,6 @@
 // What the package's extension modules share: waits that give the GIL back and let Ctrl-C through, errors as python's
 // exceptions, and objects of python's that are held where no thread of python's is.
 
-#include <Python.h>
 #include <pybind11/pybind11.h>
 
 #include <algorithm>
