@@ -52,8 +52,11 @@ void BoxPath::sum_hot(std::shared_ptr<HotSums> what, Done done) {
 
 bool BoxPath::can_sum_hot() const {
   const auto membership = worker_.membership();
-  return membership && membership->racks == 0;
+  return !worker_.why_closed() && membership && membership->racks == 0;
 }
+
+// Without the mutex: what fails by it takes it.
+void BoxPath::give_up(const std::string& why) { worker_.abort(why); }
 
 std::uint64_t BoxPath::sums() const {
   const std::lock_guard lock(mutex_);

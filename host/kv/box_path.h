@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <unordered_set>
 
 #include "kv/hot_rows.h"
@@ -30,7 +31,8 @@ class BoxPath final : public HotPath {
   void sum(DenseRequest request, Done done);
   // In the same order as those. Their words say whether all mean the same.
   void sum_hot(std::shared_ptr<HotSums> what, Done done) override;
-  // Not in a job of racks (docs/hot_keys.md, Limits).
+  void give_up(const std::string& why) override;
+  // Not in a job of racks (docs/hot_keys.md, Limits), nor in one that is over.
   [[nodiscard]] bool can_sum_hot() const;
   [[nodiscard]] std::uint64_t sums() const;
 

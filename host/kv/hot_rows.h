@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "hot/hot_set.h"
@@ -31,6 +32,9 @@ class HotPath {
   virtual ~HotPath() = default;
   // done: when both are over, with the first failure; once, on a thread that must not wait.
   virtual void sum_hot(std::shared_ptr<HotSums> what, std::function<void(std::optional<Failure>)> done) = 0;
+  // A sum is under way that others may never issue: what comes behind it would be added to theirs out of step. So all of
+  // this path fails, here and at the others, now and later.
+  virtual void give_up(const std::string& why) = 0;
 };
 
 // Rows with their keys, which ascend.

@@ -8,7 +8,9 @@
 namespace tally::kv {
 namespace {
 
-HotPath* hot_path_of(BoxPath* box) { return box != nullptr && box->can_sum_hot() ? box : nullptr; }
+std::shared_ptr<HotPath> hot_path_of(const std::shared_ptr<BoxPath>& box) {
+  return box != nullptr && box->can_sum_hot() ? box : nullptr;
+}
 
 }  // namespace
 

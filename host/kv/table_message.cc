@@ -1,5 +1,6 @@
 #include "kv/table_message.h"
 
+#include <cstdio>
 #include <cstring>
 #include <type_traits>
 
@@ -23,11 +24,19 @@ struct TableHeader {
   std::uint32_t text;  // bytes
   std::uint64_t keys;
   std::uint64_t rows;  // values
+  std::uint64_t hot;   // 0, 1
 };
-static_assert(sizeof(TableHeader) == 56 && std::is_trivially_copyable_v<TableHeader>);
+static_assert(sizeof(TableHeader) == 64 && std::is_trivially_copyable_v<TableHeader>);
 
 [[noreturn]] void object(const std::string& what, std::int64_t index = Failure::kNoIndex) {
   throw Failure(ErrorCode::kCorrupt, "a message of a table " + what, index);
+}
+
+// With all digits, so that those of two that differ do.
+std::string name_of(float rate) {
+  char text[32];
+  (void)std::snprintf(text, sizeof text, "rate %.9g", static_cast<double>(rate));
+  return text;
 }
 
 std::string name_of(Rule rule) { return rule == Rule::kSum ? "rule sum" : "rule sgd"; }
@@ -40,9 +49,11 @@ TableDifference difference_of(const TableTerms& one, const TableTerms& other) {
   };
   if (one.width != other.width) return numbers("width ", one.width, other.width);
   if (one.rule != other.rule) return {name_of(one.rule), name_of(other.rule)};
-  if (one.rate != other.rate) return numbers("rate ", one.rate, other.rate);
+  if (one.rate != other.rate) return {name_of(one.rate), name_of(other.rate)};
   if (one.most_hot != other.most_hot) return numbers("most_hot ", one.most_hot, other.most_hot);
-  return numbers("every ", one.every, other.every);
+  if (one.every != other.every) return numbers("every ", one.every, other.every);
+  const auto way = [](bool hot) { return hot ? "a box for hot keys" : "no box for hot keys"; };
+  return {way(one.hot), way(other.hot)};
 }
 
 SArray<std::byte> encode(const TableMessage& message) {
@@ -57,7 +68,8 @@ SArray<std::byte> encode(const TableMessage& message) {
                            message.set,
                            static_cast<std::uint32_t>(message.text.size()),
                            message.keys.size(),
-                           message.rows.size()};
+                           message.rows.size(),
+                           message.terms.hot ? 1U : 0U};
   const std::shared_ptr<std::byte[]> memory(new std::byte[sizeof header + message.keys.size_bytes() +
                                                           message.rows.size_bytes() + message.text.size()]);
   std::byte* at = memory.get();
@@ -76,7 +88,8 @@ TableMessage decode_table_message(const SArray<std::byte>& bytes) {
   TableHeader header{};
   if (bytes.size() < sizeof header) object("is shorter than its header");
   std::memcpy(&header, bytes.data(), sizeof header);
-  if (header.act == 0 || header.act > static_cast<std::uint8_t>(kLastTableAct) || header.rule > 1)
+  if (header.act == 0 || header.act > static_cast<std::uint8_t>(kLastTableAct) || header.rule > 1 ||
+      header.hot > 1)
     object("says nothing that is known");
   if (header.width == 0 || header.width > kMostWidth)
     object("is of a width of " + std::to_string(header.width));
@@ -87,7 +100,8 @@ TableMessage decode_table_message(const SArray<std::byte>& bytes) {
   TableMessage message;
   message.act = static_cast<TableAct>(header.act);
   message.table = header.table;
-  message.terms = {header.width, static_cast<Rule>(header.rule), header.rate, header.most_hot, header.every};
+  message.terms = {header.width,   static_cast<Rule>(header.rule), header.rate, header.most_hot, header.every,
+                   header.hot == 1};
   message.rounds = header.rounds;
   message.set = header.set;
   message.memory = bytes;

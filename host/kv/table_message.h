@@ -34,6 +34,7 @@ struct TableTerms {
   float rate = 0;
   std::uint32_t most_hot = 0;
   std::uint64_t every = 0;
+  bool hot = false;  // some keys go through a box
   bool operator==(const TableTerms&) const noexcept = default;
 };
 // Of two that differ, in words: "width 8", "width 4".

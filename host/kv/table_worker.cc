@@ -84,11 +84,12 @@ class TableWorker::Flight {
   std::optional<Failure> failure_{};
 };
 
-TableWorker::TableWorker(Node& node, const TableOptions& options, HotPath* box)
+TableWorker::TableWorker(Node& node, const TableOptions& options, std::shared_ptr<HotPath> box)
     : options_(checked(options)),
       most_rows_(std::max<std::size_t>(1, std::min(kMostBytes, node.options().queue_bytes / 4) /
                                               (sizeof(Key) + options.width * sizeof(float)))),
-      box_(options.most_hot != 0 && node.options().workers <= static_cast<int>(kMaxRanks) ? box : nullptr),
+      box_(options.most_hot != 0 && node.options().workers <= static_cast<int>(kMaxRanks) ? std::move(box)
+                                                                                          : nullptr),
       rank_(static_cast<std::uint32_t>(node.rank())),
       workers_(static_cast<std::uint32_t>(node.options().workers)),
       flight_(std::make_shared<Flight>()),
@@ -189,8 +190,11 @@ void TableWorker::push(std::span<const Key> keys, std::span<const float> gradien
     (void)send(parts_of(mine, true), flight_);
     if (hot_) {
       flight_->expect();
-      box_->sum_hot(sums,
-                    [flight = flight_](std::optional<Failure> failure) { flight->done(std::move(failure)); });
+      summed_ = std::make_shared<std::atomic<bool>>(false);
+      box_->sum_hot(sums, [flight = flight_, summed = summed_](std::optional<Failure> failure) {
+        *summed = true;
+        flight->done(std::move(failure));
+      });
     }
     (void)flight_->wait();
     if (hot_) or_throw(hot_->end(*sums));
@@ -244,17 +248,27 @@ void TableWorker::leave(const std::string& why) noexcept {
     const auto slices = WorkerCore::slices(keys, {}, keys.size(), ranges);
     for (std::size_t server = 0; server < slices.size(); ++server) {
       const Slice& slice = slices[server];
+      const auto tell = [&](const TableMessage& what) {
+        core_->wait(send({part_of(static_cast<int>(server), what)}, std::make_shared<Flight>()));
+      };
       try {
         for (std::size_t first = 0; first < slice.keys; first += most_rows_) {
           const std::size_t count = std::min(most_rows_, slice.keys - first);
           bring.keys = keys.subspan(slice.key + first, count);
           bring.rows = rows.subspan((slice.key + first) * options_.width, count * options_.width);
-          core_->wait(send({part_of(static_cast<int>(server), bring)}, std::make_shared<Flight>()));
+          tell(bring);
         }
-        core_->wait(send({part_of(static_cast<int>(server), last)}, std::make_shared<Flight>()));
+      } catch (
+          const Failure&) {  // the server is lost, or what it does not take is: the others have it, or it is named
+      }
+      try {
+        tell(last);               // whatever became of the rows: nobody waits for this worker
       } catch (const Failure&) {  // it is lost, and its rows with it
       }
     }
+    if (summed_ && !*summed_)
+      box_->give_up("table " + std::to_string(options_.number) + " is over at worker " +
+                    std::to_string(rank_) + ": " + why);
   } catch (const std::exception&) {  // no memory: the others notice when this process ends
   }
 }
@@ -265,8 +279,8 @@ TableMessage TableWorker::message(TableAct act) const {
   TableMessage out;
   out.act = act;
   out.table = options_.number;
-  out.terms = {static_cast<std::uint32_t>(options_.width), options_.rule, options_.rate,
-               static_cast<std::uint32_t>(options_.most_hot), options_.every};
+  out.terms = {static_cast<std::uint32_t>(options_.width),    options_.rule,  options_.rate,
+               static_cast<std::uint32_t>(options_.most_hot), options_.every, box_ != nullptr};
   out.rounds = statistics_.rounds;
   out.set = hot_ ? hot_->set().number() : 0;
   return out;

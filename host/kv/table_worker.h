@@ -1,6 +1,7 @@
 #pragma once
 // A Table at work: rounds over servers and box at a time, what moves when the hot keys change, and how it ends. One thread.
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -17,8 +18,8 @@ namespace tally::kv {
 
 class TableWorker {
  public:
-  // box: nullptr: there is none. It outlives the sums that are under way.
-  TableWorker(Node& node, const TableOptions& options, HotPath* box);
+  // box: nullptr: there is none.
+  TableWorker(Node& node, const TableOptions& options, std::shared_ptr<HotPath> box);
   TableWorker(const TableWorker&) = delete;
   TableWorker& operator=(const TableWorker&) = delete;
   ~TableWorker();
@@ -49,15 +50,16 @@ class TableWorker {
   void exchange(TableAct act, std::span<const Key> keys, std::span<const float> rows, float* into);
 
   const TableOptions options_;
-  const std::size_t most_rows_;  // in a message
-  HotPath* const box_;           // nullptr: all keys are cold
+  const std::size_t most_rows_;         // in a message
+  const std::shared_ptr<HotPath> box_;  // nullptr: all keys are cold
   const std::uint32_t rank_, workers_;
   std::optional<HotRows> hot_{};  // from the first push on
   TableStatistics statistics_{};
   std::optional<Failure> over_{};
   bool closed_ = false;
   std::shared_ptr<Flight> flight_;
-  std::unique_ptr<WorkerCore> core_;  // the last member: its thread uses the others
+  std::shared_ptr<std::atomic<bool>> summed_{};  // the newest sum through the box is over
+  std::unique_ptr<WorkerCore> core_;             // the last member: its thread uses the others
 };
 
 }  // namespace tally::kv

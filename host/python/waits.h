@@ -62,7 +62,11 @@ auto interruptible(Step step) {
 // with all that it holds. That must be nothing that needs the GIL: see held().
 template <class Call>
 auto on_a_thread(Call call) {
-  std::packaged_task<decltype(call())()> task(std::move(call));
+  // What it holds is let go before anybody hears that it is done.
+  std::packaged_task<decltype(call())()> task([call = std::move(call)]() mutable {
+    const Call last = std::move(call);
+    return last();
+  });
   auto answer = task.get_future();
   std::thread(std::move(task)).detach();
   interruptible([&answer]() -> std::optional<bool> {

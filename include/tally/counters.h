@@ -127,7 +127,7 @@ inline constexpr std::array<DropReason, kDropCount> kDropReasons{{
      "A client uses the window or the salt of an old epoch: look at it."},
     {"peer", "A question to a peer names several members, or none but the asker.",
      "Look at the client that sends it."},
-    {"run", "A zero run does not name its own chunk, or names one of another shard or a window on.",
+    {"run", "A zero run does not name its own chunk, or names one of another shard.",
      "Look at the client that sends it."},
     {"sum", "The sums of the packet do not match its values: it was changed on its way.",
      "The worker sends it again. If they are many, look at cables, NICs and memory between the sender and "

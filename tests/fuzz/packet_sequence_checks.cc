@@ -68,7 +68,9 @@ pipeline::Outcome Sequence::pass(const Life& l, const jobs::Binding& from, const
     left_.assign(f.buffer().begin(), f.buffer().end());
   }
   if (x.verdict == Verdict::kHandOver) {
-    TALLY_CHECK(x.owner == raw(sent.chunk_id()) % kWindow % l.row.shards && same_bytes(f.buffer().first(wire.size()), wire), "handed over as it came");
+    TALLY_CHECK(x.owner == raw(sent.chunk_id()) % kWindow % l.row.shards &&
+                    same_bytes(f.buffer().first(wire.size()), wire),
+                "handed over as it came");
   }
   if (!stores(x)) {
     TALLY_CHECK(std::memcmp(before.data(), memory_.region().data(), before.size() * sizeof(jobs::Line)) == 0,

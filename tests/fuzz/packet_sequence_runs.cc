@@ -139,7 +139,8 @@ void Sequence::expect_run(Life& l, const SentRun& run) {
   std::vector<Expected> expected;
   for (const Offered& zero : run.zeros) {
     Expected& e = expected.emplace_back(l.oracle.count(zero, true, now_));
-    const bool finished = e.verdict == Verdict::kComplete || (e.verdict == Verdict::kDrop && e.drop == Drop::kBadSum);
+    const bool finished =
+        e.verdict == Verdict::kComplete || (e.verdict == Verdict::kDrop && e.drop == Drop::kBadSum);
     if (finished) l.finished.emplace(raw(l.row.epoch), raw(zero.chunk));
     // It is no repetition of a result that anybody asks for.
     if (e.verdict == Verdict::kRepeat) e = {.drop = Drop::kDuplicate};
@@ -154,7 +155,8 @@ void Sequence::pass_run(Life& l, const SentRun& run, const std::vector<Expected>
   HeapFrame f(wire, room);
   HeapFrame s(wire, room);
   JobCounters counted = fused_.counters(l.row.id);
-  TALLY_CHECK(fused_.counters(JobId{0}).packets() == staged_.counters(JobId{0}).packets(), "counters of no job");
+  TALLY_CHECK(fused_.counters(JobId{0}).packets() == staged_.counters(JobId{0}).packets(),
+              "counters of no job");
   const pipeline::Outcome x = fused_.process(f.frame(from.port, false), now_);
   const pipeline::Outcome y = staged_.process(s.frame(from.port, false), now_);
 
@@ -199,7 +201,8 @@ void Sequence::pass_run(Life& l, const SentRun& run, const std::vector<Expected>
 }
 
 // The ZERO RUN that tells of these sums.
-void Sequence::check_run(const Life& l, const pipeline::Outcome& out, const std::vector<Delivered>& told) const {
+void Sequence::check_run(const Life& l, const pipeline::Outcome& out,
+                         const std::vector<Delivered>& told) const {
   const Header h = header_of({out.payload, kHeaderBytes});
   const Delivered& first = told.front();
   Header right;

@@ -118,7 +118,8 @@ bool PoolOracle::holds_corrupt(Chunk chunk) const {
 Delivered PoolOracle::sum_of(const std::vector<Offered>& in) {
   const Offered& first = in.front();
   Delivered sum{first.chunk, first.shape, first.exponent,
-                false,       true,        std::vector<std::uint32_t>(first.values.size()), false};
+                false,       true,        std::vector<std::uint32_t>(first.values.size()),
+                false};
   for (const Offered& o : in) {
     sum.exponent = std::max(sum.exponent, o.exponent);
     sum.overflow = sum.overflow || o.overflow;

@@ -25,8 +25,8 @@ struct Offered {
   jobs::Shape shape;
   std::int8_t exponent = 0;
   bool overflow = false;
-  bool zero = false;  // the values are 0, and left out
-  bool sparse = false;  // rows of zeros are left out, but for those of `kept`
+  bool zero = false;      // the values are 0, and left out
+  bool sparse = false;    // rows of zeros are left out, but for those of `kept`
   std::uint8_t kept = 0;  // bit i: row i is there, whatever it is
   bool direct = false;
   std::vector<std::int32_t> values;

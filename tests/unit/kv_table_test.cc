@@ -37,7 +37,7 @@ using testing::HasSubstr;
 class TestBox {
  public:
   explicit TestBox(int workers) : calls_(static_cast<std::size_t>(workers)) {
-    for (int rank = 0; rank < workers; ++rank) paths_.push_back(std::make_unique<Path>(*this, rank));
+    for (int rank = 0; rank < workers; ++rank) paths_.push_back(std::make_shared<Path>(*this, rank));
     thread_ = std::thread([this] { run(); });
   }
   TestBox(const TestBox&) = delete;
@@ -52,12 +52,13 @@ class TestBox {
     thread_.join();
   }
 
-  [[nodiscard]] HotPath* path(int rank) { return paths_[static_cast<std::size_t>(rank)].get(); }
+  [[nodiscard]] std::shared_ptr<HotPath> path(int rank) { return paths_[static_cast<std::size_t>(rank)]; }
   void break_off() { break_off_after(0); }
   // `sums` more are answered, the last of them to worker 0 alone.
-  void break_off_after(int sums) {
+  void break_off_after(int sums, const std::string& why = "the box is lost") {
     const std::lock_guard lock(mutex_);
     left_ = sums;
+    why_ = why;
     changed_.notify_all();
   }
   [[nodiscard]] int sums() const { return sums_; }
@@ -76,6 +77,7 @@ class TestBox {
       box_.calls_[rank_].push_back({std::move(what), std::move(done)});
       box_.changed_.notify_all();
     }
+    void give_up(const std::string& why) override { box_.break_off_after(0, why); }
 
    private:
     TestBox& box_;
@@ -99,8 +101,9 @@ class TestBox {
           failed.insert(failed.end(), calls.begin(), calls.end());
           calls.clear();
         }
+        const Failure failure(ErrorCode::kUnreachable, why_);
         lock.unlock();
-        for (const Call& call : failed) call.done(Failure(ErrorCode::kUnreachable, "the box is lost"));
+        for (const Call& call : failed) call.done(failure);
         lock.lock();
         if (ended_) return;
         continue;
@@ -155,8 +158,9 @@ class TestBox {
   std::mutex mutex_{};
   std::condition_variable changed_{};
   std::vector<std::deque<Call>> calls_;
-  std::vector<std::unique_ptr<Path>> paths_{};
+  std::vector<std::shared_ptr<Path>> paths_{};
   int left_ = -1;  // no end
+  std::string why_{};
   bool ended_ = false;
   std::atomic<int> sums_ = 0;
   std::thread thread_{};

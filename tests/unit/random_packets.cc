@@ -133,8 +133,7 @@ void make_run(Rng& rng, const jobs::NativeJob& job, const ContributionSpec& spec
   const std::uint32_t most = std::min(kMostOfRun, rng.chance(0.97) ? job.window / job.shards : kMostOfRun);
   for (std::uint32_t i = 1; i < most && rng.chance(0.9); ++i) {
     const Chunk chunk = spec.chunk + i * job.shards;
-    const bool same_shard =
-        raw(chunk) % job.window % job.shards == raw(spec.chunk) % job.window % job.shards;
+    const bool same_shard = raw(chunk) % job.window % job.shards == raw(spec.chunk) % job.window % job.shards;
     if (rng.chance(0.7) && (same_shard || rng.chance(0.05))) chunks |= std::uint64_t{1} << i;
   }
   ContributionSpec zeros = spec;
