@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/chunk_codec.h"
 #include "engine/engine_operation.h"
 #include "engine/plan_pages.h"
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "engine/chunk_codec.h"
 #include "engine/chunk_stream.h"
 #include "engine/engine_operation.h"
 #include "tally/rows.h"
