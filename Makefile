@@ -29,6 +29,8 @@ SEEDS ?= 10000
 QUICK ?=
 #: ROUTES     make experiment: ROUTES=1 compares plans of jobs over many boxes instead, 15 minutes
 ROUTES ?=
+#: HOT        make experiment: HOT=1 has rounds with hot keys instead, 10 minutes
+HOT ?=
 #: SECONDS    make fuzz: how long each fuzzer runs; default: 60
 SECONDS ?= 60
 #: PREFIX     make install: where to; default: /usr/local
@@ -91,7 +93,7 @@ configure-asan: need
 	@tools/configure '$(ASAN_DIR)' $(CLANG)=address
 
 configure-lint: need
-	@tools/configure '$(LINT_DIR)' $(CLANG)=address -DTALLY_UNITY=OFF -DTALLY_SESSION_SERVICE=ON
+	@tools/configure '$(LINT_DIR)' $(CLANG)=address -DTALLY_UNITY=OFF -DTALLY_PRECOMPILE=OFF -DTALLY_SESSION_SERVICE=ON
 
 configure-tsan: need
 	@tools/configure '$(TSAN_DIR)' $(CLANG)=thread
@@ -128,9 +130,12 @@ ab: need ## the benches of loop and pipeline, of BASE and of HEAD in turn; fails
 	@bench/ab BASE='$(BASE)' THRESHOLD='$(THRESHOLD)' JOBS=$(JOBS)
 
 experiment: configure ## compare the disciplines in virtual time, 15 minutes; QUICK=1 for a look
-	@cmake --build '$(BUILD_DIR)' --parallel $(JOBS) --target $(if $(ROUTES),tally_routes,tally_experiment)
+	@cmake --build '$(BUILD_DIR)' --parallel $(JOBS) --target $(if $(ROUTES),tally_routes,$(if $(HOT),tally_hot_rounds,tally_experiment))
 	@mkdir -p bench/out
-ifeq ($(ROUTES),)
+ifneq ($(HOT),)
+	@'$(BUILD_DIR)/bench/rounds/tally_hot_rounds' --jobs $(JOBS) $(if $(QUICK),--quick bench/out/hot_rounds,bench/results/hot_rounds)
+	@$(if $(QUICK),,tools/plot-bench bench/results/hot_rounds.json bench/results)
+else ifeq ($(ROUTES),)
 	@'$(BUILD_DIR)/bench/experiment/tally_experiment' --jobs $(JOBS) \
 	  $(if $(QUICK),--quick bench/out/experiment,bench/results/experiment)
 else

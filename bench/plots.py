@@ -160,7 +160,35 @@ def saved(axes, results):
     return True
 
 
-PLOTS = {"loop": loop, "pipeline": pipeline, "cores": cores, "rings": rings, "loss": loss, "routes": routes, "routes_saved": saved}
+KEPT = {"oracle": ("#999999", ":"), "agreed": ("#d55e00", "-"), "written back": ("#0072b2", "-"), "random": ("#cc79a7", ":")}
+
+
+def hot_rounds(axes, results):
+    """Rounds per second over those with everything cold, by workers; rows of 16 values."""
+    runs = results.get("tally_hot_rounds", {}).get("runs")
+    if not runs:
+        return False
+    places = [(zipf, short) for zipf in (1.2, 0.6) for short in ("threads", "links")]
+    for at, (zipf, short) in enumerate(places):
+        for kept, (colour, style) in KEPT.items():
+            points = sorted((run["workers"], run["gain"]) for run in runs if run["table"] == "headline" and run["width"] == 16
+                            and run["zipf"] == zipf and run["short_of"] == short and run["kept"] == kept)
+            axes.plot([4 * at + i for i in range(len(points))], [gain for _, gain in points], "o" + style, color=colour,
+                      label=("agreed, kept by the workers" if kept == "agreed" else kept) if at == 0 else None)
+    workers = sorted({run["workers"] for run in runs if run["table"] == "headline"})
+    axes.set_xticks([4 * at + i for at in range(len(places)) for i in range(len(workers))],
+                    [f"{n}" + (f"\nZipf {zipf},\n{short}" if i == len(workers) // 2 else "")
+                     for zipf, short in places for i, n in enumerate(workers)])
+    axes.plot([0, 2, 4, 6], [1.5, 2.5, 1.5, 2.5], "x", color="black", label="goal, 8 and 32 workers")
+    axes.axhline(1, color="black", linewidth=0.8, linestyle=":", label="everything cold")
+    axes.set_xlabel("workers; what servers are short of")
+    axes.set_ylabel("rounds per second, x cold")
+    axes.set_title("30,000 of 1,000,000 keys hot, rows of 16 values, one server")
+    return True
+
+
+PLOTS = {"loop": loop, "pipeline": pipeline, "cores": cores, "rings": rings, "loss": loss, "routes": routes, "routes_saved": saved,
+         "hot_rounds": hot_rounds}
 
 
 def draw(plot, results, path):

@@ -4,7 +4,8 @@
 #
 # A library of control or host is compiled sixteen files at a time, which takes half as long. Lint reads all files of a
 # library as one and says where names clash, `make headers` compiles each by itself and says where an include is missing.
-# OFF while one works on them, when one file changes again and again.
+# OFF while one works on them, when one file changes again and again. Those of dataplane are only under sanitizers: in the
+# product a file's functions are inlined in that file alone.
 option(TALLY_UNITY "compile control and host sixteen files at a time" ON)
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 16)
 
@@ -14,7 +15,7 @@ function(tally_library name)
   cmake_path(GET CMAKE_CURRENT_SOURCE_DIR PARENT_PATH floor)
   if(floor MATCHES "^${PROJECT_SOURCE_DIR}/(dataplane|control|host)$")
     target_include_directories(${name} PUBLIC ${floor})
-    if(TALLY_UNITY AND NOT floor MATCHES "/dataplane$")
+    if(TALLY_UNITY AND (TALLY_SANITIZE OR NOT floor MATCHES "/dataplane$"))
       set_target_properties(${name} PROPERTIES UNITY_BUILD ON)
     endif()
   else()

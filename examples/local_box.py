@@ -116,8 +116,8 @@ jobs:
         return {"TALLY_SWITCH": "10.0.0.1", "TALLY_JOB": self.job, "TALLY_ADDRESS": f"10.0.0.{10 + rank}/24", "TALLY_TRANSPORT":
                 f"dpdk:net_memif0,role=client,id={rank},socket={self.folder}/memif.sock,socket-abstract=no"}
 
-    def train(self, way, script, *options):
-        """All ranks of a script, which meet as torchrun's do; what rank 0 wrote to --json."""
+    def train(self, way, script, *options, more=None):
+        """All ranks of a script, which meet as torchrun's do; what rank 0 wrote to --json. more: variables."""
         results = self.folder / f"{way}.json"
         with socket.socket() as listening:
             listening.bind(("127.0.0.1", 0))
@@ -125,7 +125,7 @@ jobs:
         meet = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(self.ranks), "OMP_NUM_THREADS": "1",
                 "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": str(self.build / "host/python")}
         self.run([[PYTHON, "-B", script, *options, "--json", results]] * self.ranks,
-                 [{**meet, **self.variables(rank), "RANK": str(rank)} for rank in range(self.ranks)])
+                 [{**meet, **self.variables(rank), "RANK": str(rank), **(more or {}), "DMLC_RANK": str(rank)} for rank in range(self.ranks)])
         return json.loads(results.read_text())
 
 

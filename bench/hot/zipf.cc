@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace tally::bench {
 namespace {
@@ -59,6 +60,19 @@ std::uint32_t Zipf::draw(std::mt19937_64& random) const {
 double Zipf::share(std::uint32_t key, std::uint32_t lookups) const {
   const double end = key + 1 < below_.size() ? below_[key + 1] : 1.0;
   return share_of(end - below_[key], lookups);
+}
+
+Batches::Batches(const Workload& load, std::uint64_t seed)
+    : zipf_(load.keys, load.exponent), lookups_(load.lookups), random_(seed), drawn_(load.keys) {}
+
+std::vector<std::uint32_t> Batches::draw() {
+  ++batches_;
+  std::vector<std::uint32_t> batch;
+  for (std::uint32_t i = 0; i < lookups_; ++i) {
+    const std::uint32_t key = zipf_.draw(random_);
+    if (std::exchange(drawn_[key], batches_) != batches_) batch.push_back(key);
+  }
+  return batch;
 }
 
 Traffic expected(const Workload& load, std::uint32_t hot) {

@@ -43,6 +43,23 @@ struct Traffic {
   [[nodiscard]] double hot_share() const { return 1 - cold / pushed; }
 };
 
+// Batches of one worker after the other, drawn.
+class Batches {
+ public:
+  // Of `load` the keys, the exponent and the lookups.
+  Batches(const Workload& load, std::uint64_t seed);
+  // Its keys, 0 the most frequent one, each once.
+  [[nodiscard]] std::vector<std::uint32_t> draw();
+  [[nodiscard]] const Zipf& zipf() const noexcept { return zipf_; }
+
+ private:
+  Zipf zipf_;
+  std::uint32_t lookups_;
+  std::mt19937_64 random_;
+  std::vector<std::uint32_t> drawn_;  // the last batch with the key
+  std::uint32_t batches_ = 0;
+};
+
 // What may be expected if the `hot` most frequent keys are hot.
 [[nodiscard]] Traffic expected(const Workload& load, std::uint32_t hot);
 // The largest such set of which a batch has this share on average, at most `most` keys.

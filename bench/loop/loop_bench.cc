@@ -179,6 +179,9 @@ void add_eight(Bench& bench) {
                 {.job = shape(kMembers, false), .runs = Runs::kPortAlone});
   bench.add_rig({"unicast", kMembers}, "loop, unicast", {.job = shape(kMembers, false)});
   bench.add_rig({"multicast", kMembers}, "loop, multicast", {.job = shape(kMembers, true)});
+  JobShape leaves_out = shape(kMembers, false);
+  leaves_out.sparse = true;
+  bench.add_rig({"unicast_sparse", kMembers}, "loop, unicast, zeros may be left out", {.job = leaves_out});
   bench.add_rig({"unicast_inline", kMembers}, "loop, unicast, a port for each member",
                 {.job = shape(kMembers, false, kMembers)});
   bench.add_rig({"multicast_inline", kMembers}, "loop, multicast, a port for each member",

@@ -111,11 +111,16 @@ class Switch:
         for host in self.rack.hosts:
             n = host.index
             impair = f", impair: {{loss: {loss}%, seed: {seed + n + 1}}}" if loss else ""
-            lines.append(f"  - {{name: p{n}, device: \"net_{self.driver}{n},iface=port{n}\"{impair}}}")
+            lines.append(f"  - {{name: p{n}, device: \"{self.device(n)}\"{impair}}}")
         lines.append(self.jobs_yaml(window))
         path = pathlib.Path(self.rack.scratch, self.name + ".yaml")
         path.write_text("\n".join(lines) + "\n")
         return path
+
+    def device(self, n):
+        """Of port n. Past traffic control there is no bucket: frames of the box would have no rate."""
+        shaped = ",qdisc_bypass=0" if self.rack.rate and self.driver == "af_packet" else ""
+        return f"net_{self.driver}{n},iface=port{n}{shaped}"
 
     def introduce(self):
         """Rings speak from host to host: it knows them all."""

@@ -27,6 +27,7 @@ struct JobShape {
   std::uint8_t ports = 1;  // rank r is behind port r mod ports
   std::uint16_t id = 1;
   std::uint32_t window = kBenchWindow;
+  bool sparse = false;  // whose members may leave zeros out
 };
 
 [[nodiscard]] inline jobs::Box job_box() {
@@ -42,6 +43,7 @@ struct JobShape {
   job.results = shape.results;
   job.world = shape.world;
   job.elements = shape.elements;
+  job.sparse = shape.sparse;
   job.window = shape.window;
   job.span = 2 * shape.window;
   job.members = members_of(shape.world);

@@ -63,12 +63,15 @@ void run(const char* type, const RunShape& shape, const Words& words, nlohmann::
                             (shape.small ? "values in L2" : "256 MiB of values");
   if (title.find(words.only) == std::string::npos) return;
   WorkerRun<T> run(shape, kernels::best_kernels());
+  WorkerRun<T> looking({shape.elements, shape.small, true}, kernels::best_kernels());
   Cost engine;
+  Cost looks;
   Cost kernels;
   Cost copies;
   for (int round = -1; round < words.rounds; ++round) {
-    const std::array<Spent, 3> spent{run.engine(), run.kernels(), run.copies()};
+    const std::array<Spent, 4> spent{run.engine(), run.kernels(), run.copies(), looking.engine()};
     if (round < 0) continue;
+    looks.add(spent[3]);
     engine.add(spent[0]);
     kernels.add(spent[1]);
     copies.add(spent[2]);
@@ -76,8 +79,8 @@ void run(const char* type, const RunShape& shape, const Words& words, nlohmann::
   std::printf("\n%-24s %8s %8s %8s %8s %8s\n", title.c_str(), "ns/chunk", "sending", "receiv.", "GB/s",
               "x kernels");
   const double least = median(kernels.all);
-  nlohmann::json rows{row("engine", engine, least), row("its kernels alone", kernels, least),
-                      row("memcpy out and back", copies, least)};
+  nlohmann::json rows{row("engine", engine, least), row("... looking for zeros", looks, least),
+                      row("its kernels alone", kernels, least), row("memcpy out and back", copies, least)};
   runs.push_back({{"type", type}, {"elements", shape.elements}, {"small", shape.small}, {"rows", rows}});
 }
 

@@ -78,7 +78,7 @@ WorkerRun<T>::WorkerRun(const RunShape& shape, const kernels::Kernels& kernels)
       chunks_(chunks_in(shape.small ? kSmallRound : kLargeBytes, shape)),
       here_(shape.small ? chunks_in(kSmallBytes, shape) : chunks_),
       out_(here_ * shape.elements),
-      box_({shape.elements, kWorkerWindow}, kernels),
+      box_({shape.elements, kWorkerWindow, shape.sparse}, kernels),
       frames_(std::make_unique<Frames>(shape.elements)) {
   for (std::uint64_t i = 0; i < out_.size(); ++i) out_[i] = value_of<T>(i);
   if (shape.small) in_ = out_;
@@ -273,6 +273,7 @@ engine::Membership epoch_of(const MirrorBox::Shape& shape) {
   epoch.elements = shape.elements;
   epoch.world = MirrorBox::kWorld;
   epoch.max_priority = 0;
+  epoch.sparse = shape.sparse;
   epoch.lease = 10 * kSecond;
   epoch.session = auth::session_key(job_key(), epoch.generation, epoch.epoch, epoch.result_cookie,
                                     epoch.cookie, kInstance, Rank{0});

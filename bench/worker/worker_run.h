@@ -25,6 +25,7 @@ class MirrorBox {
   struct Shape {
     std::uint16_t elements = 352;
     std::uint32_t window = 256;
+    bool sparse = false;  // zeros may be left out
   };
   static constexpr std::uint16_t kWorld = 2;
 
@@ -45,7 +46,8 @@ class MirrorBox {
 
 struct RunShape {
   std::uint16_t elements = 352;
-  bool small = false;  // values in L2: few, read and written again and again
+  bool small = false;   // values in L2: few, read and written again and again
+  bool sparse = false;  // zeros are looked for, and there are none
 };
 
 constexpr std::uint32_t kWorkerWindow = 256;

@@ -145,7 +145,13 @@ void read_token(NativeConfig& job, const std::string& path, const std::string& d
       std::filesystem::absolute(std::filesystem::path(directory) / written).lexically_normal();
   job.token_file = resolved.string();
   auto file = read_file(job.token_file, 4096, FileKind::kRegular);
-  if (!file) return c.error(path, file.error().message, file.error().help);
+  if (!file) {
+    std::error_code ignored;
+    if (std::filesystem::status(resolved, ignored).type() == std::filesystem::file_type::not_found)
+      file.error().help +=
+          ", or make a token: (umask 077; head -c 24 /dev/urandom | base64 > " + job.token_file + ")";
+    return c.error(path, file.error().message, file.error().help);
+  }
   auto token = token_in(file->text, written);
   if (!token) return c.error(path, token.error().message, token.error().help);
   job.token = std::move(*token);

@@ -33,6 +33,8 @@
 
 namespace tally::members {
 
+struct Reception;
+
 class MembershipEngine {
  public:
   // random: not empty.
@@ -149,8 +151,7 @@ class MembershipEngine {
   [[nodiscard]] const MembershipCounters& counters() const noexcept;
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  std::unique_ptr<Reception> reception_;
 };
 
 }  // namespace tally::members

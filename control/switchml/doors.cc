@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
@@ -10,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -26,25 +28,46 @@ constexpr std::uint64_t kListener = std::uint64_t{1} << 63U;
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
-Ipv6 any_address() noexcept { return {}; }
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t size = sizeof storage;
+  sockaddr* get() noexcept { return reinterpret_cast<sockaddr*>(&storage); }
+};
 
-sockaddr_in6 address_of(const Ipv6& ip, std::uint16_t port) noexcept {
-  sockaddr_in6 address{};
-  address.sin6_family = AF_INET6;
-  address.sin6_port = htons(port);
-  std::memcpy(&address.sin6_addr, ip.data(), ip.size());
-  return address;
+// family: IPv6 has all addresses, IPv4 those that are mapped, and none for "any".
+SocketAddress address_of(const Ipv6& ip, std::uint16_t port, int family) noexcept {
+  SocketAddress made;
+  if (family == AF_INET6) {
+    sockaddr_in6 v6{};
+    v6.sin6_family = AF_INET6;
+    v6.sin6_port = htons(port);
+    std::memcpy(&v6.sin6_addr, ip.data(), ip.size());
+    std::memcpy(&made.storage, &v6, made.size = sizeof v6);
+  } else {
+    sockaddr_in v4{};
+    v4.sin_family = AF_INET;
+    v4.sin_port = htons(port);
+    std::memcpy(&v4.sin_addr, ip.data() + 12, 4);
+    std::memcpy(&made.storage, &v4, made.size = sizeof v4);
+  }
+  return made;
 }
 
 // IPv4 without its IPv6 prefix.
-std::string text_of(const sockaddr_in6& address) {
-  Ipv6 ip{};
-  std::memcpy(ip.data(), &address.sin6_addr, ip.size());
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  const bool is4 = is_mapped_ipv4(ip);
-  ::inet_ntop(is4 ? AF_INET : AF_INET6, is4 ? ip.data() + 12 : ip.data(), text.data(), text.size());
-  const std::string port = ":" + std::to_string(ntohs(address.sin6_port));
-  return is4 ? text.data() + port : "[" + std::string(text.data()) + "]" + port;
+std::string text_of(const SocketAddress& address) {
+  const bool is6 = address.storage.ss_family == AF_INET6;
+  std::array<char, NI_MAXHOST> host{};
+  std::array<char, NI_MAXSERV> port{};
+  SocketAddress copy = address;
+  if (::getnameinfo(copy.get(), copy.size, host.data(), host.size(), port.data(), port.size(),
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+    return "an unknown address";
+  const std::string_view text = host.data();
+  constexpr std::string_view kMapped = "::ffff:";
+  if (!is6) return std::string(text) + ":" + port.data();
+  if (text.substr(0, kMapped.size()) == kMapped && text.find('.') != std::string_view::npos)
+    return std::string(text.substr(kMapped.size())) + ":" + port.data();
+  return "[" + std::string(text) + "]:" + port.data();
 }
 
 void set(int fd, int level, int option, int value) noexcept {
@@ -73,15 +96,19 @@ Result<Doors> Doors::open(const std::string& address, const std::vector<std::uin
 }
 
 Result<void> Doors::listen(const std::string& address, std::uint16_t port) {
-  const Ipv6 ip = address == "any" ? any_address() : text::ip_address(address).value_or(Ipv6{});
+  const Ipv6 ip = address == "any" ? Ipv6{} : text::ip_address(address).value_or(Ipv6{});
   const std::string name = "cannot listen on TCP port " + std::to_string(port) + " of " + address + ": ";
   const auto no = [&] { return fail(ErrorCode::kSystem, name + reason(errno), "listen"); };
-  UniqueFd socket(::socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  constexpr int kKind = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
+  int family = is_mapped_ipv4(ip) ? AF_INET : AF_INET6;
+  UniqueFd socket(::socket(family, kKind, 0));
+  // A kernel that was started without IPv6: any address is one of IPv4.
+  if (!socket && errno == EAFNOSUPPORT && ip == Ipv6{}) socket.reset(::socket(family = AF_INET, kKind, 0));
   if (!socket) return no();
-  set(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
+  if (family == AF_INET6) set(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
   set(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
-  const sockaddr_in6 at = address_of(ip, port);
-  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0) return no();
+  SocketAddress at = address_of(ip, port, family);
+  if (::bind(socket.get(), at.get(), at.size) != 0) return no();
   if (::listen(socket.get(), kWaitingClients) != 0) return no();
   epoll_event event{EPOLLIN, {}};
   event.data.u64 = kListener | listening_.size();
@@ -92,10 +119,8 @@ Result<void> Doors::listen(const std::string& address, std::uint16_t port) {
 
 // Why nobody can be taken for now.
 std::optional<std::string> Doors::take(std::size_t port, News& news) {
-  sockaddr_in6 from{};
-  socklen_t bytes = sizeof from;
-  UniqueFd fd(::accept4(listening_[port].get(), reinterpret_cast<sockaddr*>(&from), &bytes,
-                        SOCK_NONBLOCK | SOCK_CLOEXEC));
+  SocketAddress from;
+  UniqueFd fd(::accept4(listening_[port].get(), from.get(), &from.size, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!fd) {
     const bool nobody = errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
     return nobody ? std::nullopt : std::optional(reason(errno));

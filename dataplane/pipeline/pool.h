@@ -33,6 +33,8 @@ struct Pool {
 
   // One read-modify-write of `high`. A contribution of c proves that everyone holds all up to c - 2W, so what
   // is a span behind can only be a replay, and what is a span ahead comes from no worker of this generation.
+  // kOneHasEntries: also of a job of one member.
+  template <bool kOneHasEntries = false>
   static Decision order(High& high, const Contribution& p, const jobs::NativeJob& job) noexcept {
     if (high.epoch == raw(p.epoch)) {
       const std::int32_t d = serial_difference(p.chunk, Chunk{high.chunk});
@@ -41,7 +43,8 @@ struct Pool {
       if (d >= span) return {.drop = Drop::kAhead};
       if (d <= 0) return {.op = Op::kRead};
     }
-    if (p.direct || job.world == 1) return {.op = Op::kRead};  // never absorbed: `high` does not move
+    if (p.direct || (!kOneHasEntries && job.world == 1))
+      return {.op = Op::kRead};  // never absorbed: `high` does not move
     high = {raw(p.epoch), raw(p.chunk)};
     return {.op = Op::kWrite};
   }

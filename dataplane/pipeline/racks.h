@@ -32,18 +32,8 @@ struct RackPool : Pool {
   std::uint64_t awaited = 0;   // what the entry's registers held before
   std::uint32_t left = 0;
 
-  // As the pool's; but a rack of one has an entry, too.
   static Decision order(High& high, const Contribution& p, const jobs::NativeJob& job) noexcept {
-    if (high.epoch == raw(p.epoch)) {
-      const std::int32_t d = serial_difference(p.chunk, Chunk{high.chunk});
-      const auto span = static_cast<std::int32_t>(job.span);
-      if (d <= -span) return {.drop = Drop::kStale};
-      if (d >= span) return {.drop = Drop::kAhead};
-      if (d <= 0) return {.op = Op::kRead};
-    }
-    if (p.direct) return {.op = Op::kRead};
-    high = {raw(p.epoch), raw(p.chunk)};
-    return {.op = Op::kWrite};
+    return Pool::order<true>(high, p, job);
   }
 
   static Decision decide(Head& head, const Contribution& p, const jobs::NativeJob& job) noexcept {

@@ -44,6 +44,8 @@ std::optional<Drop> Pipeline<Exec>::refuse_run(const jobs::NativeJob& job, const
   for (std::uint64_t rest = chunks; rest != 0; rest &= rest - 1) {
     const auto bit = static_cast<std::uint32_t>(std::countr_zero(rest));
     const Chunk chunk = chunk_of_run(job, run.chunk, bit);
+    // Nobody may have chunks a window apart on the way; two of one entry would lose what the first has finished.
+    if (bit * job.shards >= job.window) return Drop::kRun;
     // Where shards do not divide the window: a chunk behind its end may be another core's.
     if (owner_of(Pool::slot_of(chunk, job), job) != options_.core) return Drop::kRun;
     const std::uint32_t sum1 = keyed(run.key, chunk);

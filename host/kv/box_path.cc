@@ -4,13 +4,11 @@
 #include <string>
 #include <utility>
 
+#include "kv/sameness.h"
 #include "tally/mix64.h"
 
 namespace tally::kv {
 namespace {
-
-constexpr int kPieces = 5;
-constexpr int kPieceBits = 12;  // squares of 4,096 workers stay below 2^36, so they are taken modulo 2^32
 
 Failure failure_of(const Error& error) { return {error.code, "the sum through the box: " + error.text()}; }
 
@@ -39,36 +37,26 @@ std::uint64_t name_of(const DenseRequest& request) noexcept {
   return name;
 }
 
-std::vector<std::int32_t> question_of(std::uint64_t name) {
-  std::vector<std::int32_t> words;
-  for (int i = 0; i < kPieces; ++i) {
-    const auto piece = static_cast<std::int32_t>((name >> (kPieceBits * i)) & ((1U << kPieceBits) - 1));
-    words.push_back(piece);
-    words.push_back(piece * piece);
-  }
-  return words;
-}
-
-// By Cauchy and Schwarz, workers times the sum of squares is the square of the sum if and only if all are equal. The sum of
-// squares arrives modulo 2^32: it is below 2^32 up to 256 workers, and beyond it two that differ by a multiple of 2^32 would
-// have to be met.
-bool all_equal(const std::vector<std::int32_t>& sums, int workers) {
-  for (std::size_t i = 0; i + 1 < sums.size(); i += 2) {
-    const auto sum = static_cast<std::uint64_t>(static_cast<std::uint32_t>(sums[i]));
-    const auto squares = static_cast<std::uint64_t>(static_cast<std::uint32_t>(sums[i + 1]));
-    const auto count = static_cast<std::uint64_t>(workers);
-    if (static_cast<std::uint32_t>(count * squares) != static_cast<std::uint32_t>(sum * sum)) return false;
-    if (workers <= 256 && count * squares != sum * sum) return false;
-  }
-  return true;
-}
-
 void BoxPath::sum(DenseRequest request, Done done) {
   const std::lock_guard lock(mutex_);
   const std::uint64_t name = name_of(request);
   waiting_.push_back({std::move(request), name, std::move(done)});
   pump();
 }
+
+void BoxPath::sum_hot(std::shared_ptr<HotSums> what, Done done) {
+  const std::lock_guard lock(mutex_);
+  waiting_.push_back({{}, 0, std::move(done), std::move(what)});
+  pump();
+}
+
+bool BoxPath::can_sum_hot() const {
+  const auto membership = worker_.membership();
+  return !worker_.why_closed() && membership && membership->racks == 0;
+}
+
+// Without the mutex: what fails by it takes it.
+void BoxPath::give_up(const std::string& why) { worker_.abort(why); }
 
 std::uint64_t BoxPath::sums() const {
   const std::lock_guard lock(mutex_);
@@ -78,10 +66,10 @@ std::uint64_t BoxPath::sums() const {
 // What is issued depends on the calls alone, not on when answers come: so it is the same at all workers.
 void BoxPath::pump() {
   while (!asking_ && !waiting_.empty()) {
-    if (known_.contains(waiting_.front().name)) {
+    if (waiting_.front().hot || known_.contains(waiting_.front().name)) {
       Waiting next = std::move(waiting_.front());
       waiting_.pop_front();
-      issue(std::move(next));
+      next.hot ? issue_hot(std::move(next)) : issue(std::move(next));
       continue;
     }
     asking_ = true;
@@ -103,6 +91,31 @@ void BoxPath::issue(Waiting waiting) {
   };
   ++sums_;
   (void)worker_.allreduce_async(type, std::span(&buffer, 1), options);
+}
+
+void BoxPath::issue_hot(Waiting waiting) {
+  struct Both {
+    std::shared_ptr<HotSums> sums;
+    Done done;
+    int left;
+    std::optional<Failure> failure{};
+  };
+  HotSums& sums = *waiting.hot;
+  const auto both = std::make_shared<Both>(
+      Both{std::move(waiting.hot), std::move(waiting.done), sums.table.rows == 0 ? 1 : 2});
+  ReduceOptions options;
+  options.done = [both](const Result<OperationStats>& result) {  // all on the worker's thread
+    if (!result && !both->failure) both->failure = failure_of(result.error());
+    if (result && result->incomplete && !both->failure)
+      both->failure = Failure(ErrorCode::kFellBehind,
+                              "a sum of hot rows lacks workers: a job with stragglers has no hot keys");
+    if (--both->left == 0) both->done(std::move(both->failure));
+  };
+  ++sums_;
+  (void)worker_.allreduce_async(std::span(sums.words), options);
+  if (sums.table.rows == 0) return;
+  (void)worker_.allreduce_sparse_async(sums.table, SparseRows<float>{sums.ids, sums.values}, sums.sums,
+                                       options);
 }
 
 void BoxPath::agreed(const Result<OperationStats>& result) {

@@ -1,6 +1,6 @@
 #pragma once
-// Sums of all workers through a box: what of the requests takes this way, and how. The seam of the key-value interface to
-// the data plane; the rest goes to the servers.
+// Sums of all workers through a box: what of the requests takes this way, and how, and the hot rows of tables. The seam of
+// the key-value interface to the data plane; the rest goes to the servers.
 
 #include <cstdint>
 #include <deque>
@@ -8,14 +8,16 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <unordered_set>
 
+#include "kv/hot_rows.h"
 #include "tally/kv_core.h"
 #include "tally/worker.h"
 
 namespace tally::kv {
 
-class BoxPath {
+class BoxPath final : public HotPath {
  public:
   // Joins the job of WorkerOptions::from_environment() as this rank of so many. Throws.
   [[nodiscard]] static std::unique_ptr<BoxPath> join(int rank, int workers);
@@ -27,6 +29,11 @@ class BoxPath {
   // Sums run in the order of the calls, which is the same at all workers. That all mean the same keys and lens is found out
   // before the first sum of them; who differs fails, at all workers. done: on a thread that must not wait.
   void sum(DenseRequest request, Done done);
+  // In the same order as those. Their words say whether all mean the same.
+  void sum_hot(std::shared_ptr<HotSums> what, Done done) override;
+  void give_up(const std::string& why) override;
+  // Not in a job of racks (docs/hot_keys.md, Limits), nor in one that is over.
+  [[nodiscard]] bool can_sum_hot() const;
   [[nodiscard]] std::uint64_t sums() const;
 
   // After the last sum: waits for the other workers.
@@ -38,10 +45,12 @@ class BoxPath {
     DenseRequest request;
     std::uint64_t name = 0;  // of keys, lens and type
     Done done{};
+    std::shared_ptr<HotSums> hot{};  // instead of the request
   };
 
   void pump();  // under the mutex
   void issue(Waiting waiting);
+  void issue_hot(Waiting waiting);
   void agreed(const Result<OperationStats>& result);
 
   mutable std::mutex mutex_{};
@@ -54,10 +63,6 @@ class BoxPath {
   Worker worker_;  // the last member: its thread uses the others
 };
 
-// What a worker says so that all know whether all say the same: a name of 60 bits in five pieces, and their squares.
-// Over any number of workers below 2^7, sum and sum of squares tell whether the pieces were equal.
-[[nodiscard]] std::vector<std::int32_t> question_of(std::uint64_t name);
-[[nodiscard]] bool all_equal(const std::vector<std::int32_t>& sums, int workers);
 [[nodiscard]] std::uint64_t name_of(const DenseRequest& request) noexcept;
 
 }  // namespace tally::kv

@@ -86,7 +86,9 @@ void declare_kv(CLI::App& app, KvSettings& settings, KvTexts& texts) {
       ->check(CLI::Range(1U, 1U << 20));
   app.add_option("--shards", settings.rows.shards, "Threads, each with a part of the keys (default 1)")
       ->check(CLI::Range(1, 64));
-  app.add_option("--memory", texts.memory, "For rows (default 1GiB); more are refused")->type_name("SIZE");
+  app.add_option("--memory", texts.memory,
+                 "For rows, and as much for those of tables (default 1GiB); more are refused")
+      ->type_name("SIZE");
   app.add_option("--app", settings.rows.app, "The app_id of its workers' KVWorker (default 0)");
   app.add_option("--stats", texts.statistics_s,
                  "Seconds between lines of statistics (default 10); 0: only at the end")

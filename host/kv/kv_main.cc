@@ -13,6 +13,7 @@
 
 #include "kv/kv_command_line.h"
 #include "kv/row_server.h"
+#include "kv/table_server.h"
 #include "perf/interrupt_watch.h"
 #include "tally/kv.h"
 #include "text/text.h"
@@ -43,9 +44,10 @@ class Teller {
     if (thread_.joinable()) thread_.join();
   }
 
-  void begin(const RowServer* rows) {
+  void begin(const RowServer* rows, const TableServer* tables) {
     const std::lock_guard lock(mutex_);
     rows_ = rows;
+    tables_ = tables;
     if (rows != nullptr && settings_.statistics.count() != 0 && !thread_.joinable())
       thread_ = std::thread([this] { run(); });
   }
@@ -73,6 +75,11 @@ class Teller {
                    {"merged", counted.merged},
                    {"keys", counted.keys},
                    {"refused", counted.refused}});
+      const TableServerStatistics tables = tables_->statistics();
+      line.update({{"tables", tables.tables},
+                   {"table_rounds", tables.rounds},
+                   {"table_rows", tables.rows},
+                   {"table_bytes", tables.bytes}});
     }
     line.update({{"bytes_in", net.bytes_received},
                  {"bytes_out", net.bytes_sent},
@@ -94,6 +101,7 @@ class Teller {
   std::mutex mutex_{};
   std::condition_variable changed_{};
   const RowServer* rows_ = nullptr;
+  const TableServer* tables_ = nullptr;
   bool ended_ = false;
   std::thread thread_{};
 };
@@ -121,8 +129,12 @@ int serve(const KvSettings& settings) {
   }
   node.start();
   std::unique_ptr<RowServer> rows;
-  if (options.role == Role::kServes) rows = std::make_unique<RowServer>(node, settings.rows);
-  teller.begin(rows.get());
+  std::unique_ptr<TableServer> tables;
+  if (options.role == Role::kServes) {
+    rows = std::make_unique<RowServer>(node, settings.rows);
+    tables = std::make_unique<TableServer>(node, settings.rows.rows.most_bytes);
+  }
+  teller.begin(rows.get(), tables.get());
   std::fprintf(stderr, "tally-kv: %s of %s and %s\n",
                rows ? ("server " + std::to_string(node.rank())).c_str() : "scheduler",
                text::counted(static_cast<std::uint64_t>(options.workers), "worker").c_str(),
@@ -131,7 +143,7 @@ int serve(const KvSettings& settings) {
     teller.tell();
     const std::lock_guard lock(mutex);
     telling = nullptr;
-    teller.begin(nullptr);
+    teller.begin(nullptr, nullptr);
   };
   try {
     node.finalize();

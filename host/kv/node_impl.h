@@ -57,7 +57,8 @@ class NodeImpl : public std::enable_shared_from_this<NodeImpl> {
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
   [[nodiscard]] const std::vector<Range>& ranges() const noexcept { return ranges_; }
-  [[nodiscard]] BoxPath* box() const noexcept { return box_.get(); }
+  // A table keeps it beyond the end of the node.
+  [[nodiscard]] std::shared_ptr<BoxPath> box() const noexcept { return box_; }
 
   // Any thread.
   [[nodiscard]] Sent send_to_server(int rank, Frame frame);
@@ -142,7 +143,7 @@ class NodeImpl : public std::enable_shared_from_this<NodeImpl> {
   std::map<int, std::deque<std::pair<int, Frame>>> parked_{};
   std::vector<std::function<void()>> at_exit_{};
   std::function<void(const std::string&)> on_loss_{};
-  std::unique_ptr<BoxPath> box_{};
+  std::shared_ptr<BoxPath> box_{};
   std::thread thread_{};
 };
 

@@ -17,6 +17,14 @@ std::size_t length_of(std::span<const int> lens, std::size_t each, std::size_t i
 
 }  // namespace
 
+void apply(Rule rule, float rate, float* row, const float* pushed, std::size_t width) noexcept {
+  if (rule == Rule::kSum) {
+    for (std::size_t i = 0; i < width; ++i) row[i] += pushed[i];
+  } else {
+    for (std::size_t i = 0; i < width; ++i) row[i] -= rate * pushed[i];
+  }
+}
+
 Rows::Rows(const RowsOptions& options) : options_(options), table_(kFirstPlaces) {
   bytes_ = kFirstPlaces * sizeof(Place);
 }
@@ -47,21 +55,46 @@ void Rows::push(std::span<const Key> keys, std::span<const int> lens, std::size_
                     static_cast<std::int64_t>(first + i));
     }
   }
+  check_room(fresh, first);
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const std::size_t length = length_of(lens, each, i);
+    float* const row = put(keys[i], length).row;
+    apply(options_.rule, options_.rate, row, vals, length);
+    vals += length;
+  }
+}
+
+void Rows::check_room(std::size_t fresh, std::size_t first) const {
   if (options_.most_bytes != 0 && fresh != 0 && bytes_ + fresh > options_.most_bytes)
     throw Failure(ErrorCode::kRefused,
                   "this server has no room for more rows: " + std::to_string(used_) + " have " +
                       std::to_string(bytes_) + " bytes (--memory)",
                   static_cast<std::int64_t>(first));
+}
+
+void Rows::lend(std::span<const Key> keys, std::size_t width) {
+  const auto fresh = static_cast<std::size_t>(
+      std::count_if(keys.begin(), keys.end(), [this](Key key) { return find(key) == nullptr; }));
+  check_room(fresh * (sizeof(Place) * 2 + width * sizeof(float)), 0);
+  for (const Key key : keys) put(key, width).lent = true;
+}
+
+void Rows::take_back(Key key, const float* row) {
+  Place& place = table_[slot_of(key)];
+  place.lent = false;
+  if (row != nullptr) std::copy_n(row, place.length, place.row);
+}
+
+std::optional<std::size_t> Rows::first_lent(std::span<const Key> keys) const noexcept {
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    const std::size_t length = length_of(lens, each, i);
-    float* const row = put(keys[i], length).row;
-    if (options_.rule == Rule::kSum) {
-      for (std::size_t j = 0; j < length; ++j) row[j] += vals[j];
-    } else {
-      for (std::size_t j = 0; j < length; ++j) row[j] -= options_.rate * vals[j];
-    }
-    vals += length;
+    if (table_[slot_of(keys[i])].lent) return i;
   }
+  return std::nullopt;
+}
+
+void Rows::set_rule(Rule rule, float rate) noexcept {
+  options_.rule = rule;
+  options_.rate = rate;
 }
 
 void Rows::pull(std::span<const Key> keys, std::vector<float>& vals, std::vector<int>& lens) const {
@@ -85,7 +118,7 @@ Rows::Place& Rows::put(Key key, std::size_t length) {
     slot = slot_of(key);
   }
   ++used_;
-  table_[slot] = {key, allocate(length), static_cast<std::uint32_t>(length)};
+  table_[slot] = {key, allocate(length), static_cast<std::uint32_t>(length), false};
   return table_[slot];
 }
 

@@ -5,17 +5,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "tally/kv_merge.h"
+#include "tally/kv_table.h"
 
 namespace tally::kv {
 
-enum class Rule : std::uint8_t {
-  kSum,  // row += pushed
-  kSgd,  // row -= rate * pushed
-};
+// What a rule does to a row of `width` values. In one place, so that rows at servers and at workers come out alike.
+void apply(Rule rule, float rate, float* row, const float* pushed, std::size_t width) noexcept;
 
 struct RowsOptions {
   Rule rule = Rule::kSum;
@@ -35,6 +35,16 @@ class Rows {
   // Appends values and lengths.
   void pull(std::span<const Key> keys, std::vector<float>& vals, std::vector<int>& lens) const;
 
+  // Rows that are elsewhere for a time. Who asks finds out by first_lent(): push and pull do not look.
+  // Makes the rows that are not there, as zeros; throws as push.
+  void lend(std::span<const Key> keys, std::size_t width);
+  void take_back(Key key, const float* row);  // nullptr: as it was. Only of a row that is here or lent
+  [[nodiscard]] std::optional<std::size_t> first_lent(std::span<const Key> keys) const noexcept;
+
+  // What may change between two calls.
+  void set_rule(Rule rule, float rate) noexcept;
+  void set_bound(std::size_t most_bytes) noexcept { options_.most_bytes = most_bytes; }
+
   [[nodiscard]] std::size_t size() const noexcept { return used_; }
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
@@ -43,16 +53,18 @@ class Rows {
     Key key = 0;
     float* row = nullptr;  // nullptr: free
     std::uint32_t length = 0;
+    bool lent = false;
   };
   static constexpr std::size_t kPageFloats = std::size_t{1} << 16;
 
   [[nodiscard]] const Place* find(Key key) const noexcept;
   Place& put(Key key, std::size_t length);
+  void check_room(std::size_t fresh, std::size_t first) const;
   [[nodiscard]] float* allocate(std::size_t length);
   void grow();
   [[nodiscard]] std::size_t slot_of(Key key) const noexcept;
 
-  const RowsOptions options_;
+  RowsOptions options_;
   std::vector<Place> table_;  // linear probing; a power of two, at most three quarters full
   std::size_t used_ = 0;
   std::vector<std::unique_ptr<float[]>> pages_{};

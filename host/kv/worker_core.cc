@@ -83,7 +83,7 @@ class WorkerCore::Impl final : public ReplyTaker, public std::enable_shared_from
   }
 
   std::optional<int> send_to_box(DenseRequest request) {
-    BoxPath* const box = node_->box();
+    const auto box = node_->box();
     if (box == nullptr || !BoxPath::takes(request)) return std::nullopt;
     Pending pending;
     pending.asked[kBox] = {};

@@ -24,48 +24,14 @@
 #include <utility>
 #include <vector>
 
+#include "python/waits.h"
 #include "tally/tally.h"
-
-namespace py = pybind11;
 
 namespace tally::python {
 namespace {
 
-constexpr std::int64_t kSliceMs = 50;  // so long a wait does not look for signals
-
-using Clock = std::chrono::steady_clock;
-
-// A year is for ever.
-std::chrono::nanoseconds of_seconds(double seconds) {
-  constexpr double kForever = 365.0 * 24 * 3600;
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-      std::chrono::duration<double>(std::clamp(seconds, 0.0, kForever)));
-}
-std::int64_t ms_until(Clock::time_point deadline) {
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
-  return std::max<std::int64_t>(left.count(), 0);
-}
-
-// As python's exceptions (_errors.py).
-[[noreturn]] void raise(tally_code code, const std::string& text) {
-  const py::object error = py::module_::import("tally._errors").attr("make")(static_cast<int>(code), text);
-  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
-  throw py::error_already_set();
-}
 void check(tally_code code) {
   if (code != TALLY_OK) raise(code, tally_last_error());
-}
-
-// Calls step() without the GIL until it gives something, and lets Ctrl-C through between.
-template <class Step>
-auto interruptible(Step step) {
-  while (true) {
-    {
-      const py::gil_scoped_release released;
-      if (auto done = step()) return *std::move(done);
-    }
-    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-  }
 }
 
 // What an operation holds until it is done: arrays, and who is to be called. Touched by python's threads alone,
@@ -185,7 +151,7 @@ struct How {
 
 class Worker {
  public:
-  explicit Worker(tally_worker* worker) : worker_(worker, tally_worker_free) {}
+  explicit Worker(std::shared_ptr<tally_worker> worker) : worker_(std::move(worker)) {}
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
   ~Worker() { free(); }
@@ -312,18 +278,6 @@ class Worker {
   Shared worker_;
 };
 
-// Joins on a thread of its own, so that Ctrl-C gets through; a join that was given up goes on there, and what it
-// joins is left at once.
-struct Joining {
-  std::mutex mutex;
-  std::condition_variable ended;
-  bool done = false;
-  bool given_up = false;
-  tally_code code = TALLY_SYSTEM;
-  std::string text;
-  tally_worker* worker = nullptr;
-};
-
 // options: what is said beside the environment, by the names of tally_options.
 std::unique_ptr<Worker> join(const py::dict& options) {
   auto all = std::make_shared<tally_options>(tally_options TALLY_OPTIONS_INIT);
@@ -355,37 +309,19 @@ std::unique_ptr<Worker> join(const py::dict& options) {
   take("join_timeout_ms", all->join_timeout_ms);
   take("priority", all->priority);
 
-  auto joining = std::make_shared<Joining>();
-  std::thread([joining, all, texts] {
+  // A join that Ctrl-C gave up goes on, and what it joins is left at once.
+  struct Joined {
+    tally_code code = TALLY_SYSTEM;
+    std::string text;
+    std::shared_ptr<tally_worker> worker;
+  };
+  Joined joined = on_a_thread([all, texts] {
     tally_worker* worker = nullptr;
     const tally_code code = tally_join(all.get(), &worker);
-    std::unique_lock lock(joining->mutex);
-    joining->code = code;
-    joining->text = code == TALLY_OK ? "" : tally_last_error();
-    joining->worker = worker;
-    joining->done = true;
-    const bool given_up = joining->given_up;
-    lock.unlock();
-    joining->ended.notify_all();
-    if (given_up) tally_worker_free(worker);
-  }).detach();
-  try {
-    interruptible([&]() -> std::optional<bool> {
-      std::unique_lock lock(joining->mutex);
-      if (joining->ended.wait_for(lock, std::chrono::milliseconds(kSliceMs), [&] { return joining->done; }))
-        return true;
-      return std::nullopt;
-    });
-  } catch (...) {
-    std::unique_lock lock(joining->mutex);
-    joining->given_up = true;
-    tally_worker* const worker = joining->done ? joining->worker : nullptr;
-    lock.unlock();
-    tally_worker_free(worker);
-    throw;
-  }
-  if (joining->code != TALLY_OK) raise(joining->code, joining->text);
-  return std::make_unique<Worker>(joining->worker);
+    return Joined{code, code == TALLY_OK ? "" : tally_last_error(), {worker, tally_worker_free}};
+  });
+  if (joined.code != TALLY_OK) raise(joined.code, joined.text);
+  return std::make_unique<Worker>(std::move(joined.worker));
 }
 
 }  // namespace

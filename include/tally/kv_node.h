@@ -76,7 +76,7 @@ struct NodeStatistics {
   std::uint64_t strangers = 0;  // connections that did not prove the token, or spoke another version
   std::uint64_t malformed = 0;  // messages that cannot be; their connection is closed
   std::uint64_t dropped = 0;    // messages for nobody: a worker or a request that is gone
-  std::uint64_t sums = 0;       // PushPulls through the box
+  std::uint64_t sums = 0;       // through the box: PushPulls, and rounds of tables with hot keys
 };
 
 class NodeImpl;
@@ -110,6 +110,7 @@ class Node {
   void on_loss(std::function<void(const std::string&)> function);
 
  private:
+  friend class Table;
   friend class WorkerCore;
   friend class ServerCore;
   std::shared_ptr<NodeImpl> impl_;

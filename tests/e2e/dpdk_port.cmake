@@ -9,6 +9,7 @@ add_dependencies(tally_dpdk_port_test tally_memif_visitor)
 target_link_libraries(tally_dpdk_port_test PRIVATE
   tally_dpdk ${DPDK_NET_RING} GTest::gmock GTest::gtest_main tally_warnings)
 tally_unoptimised(tally_dpdk_port_test)
+tally_precompiled(tally_dpdk_port_test tally_precompiled_dpdk)
 add_test(NAME dpdk_port COMMAND tally_dpdk_port_test)
 set_tests_properties(dpdk_port PROPERTIES LABELS e2e TIMEOUT 300
   ENVIRONMENT "TSAN_OPTIONS=suppressions=${CMAKE_CURRENT_LIST_DIR}/tsan_suppressions.txt")
@@ -19,6 +20,7 @@ add_executable(tally_dpdk_kernel_test
   dpdk_testbed.cc pool_audit.cc)
 target_link_libraries(tally_dpdk_kernel_test PRIVATE tally_dpdk GTest::gmock GTest::gtest_main tally_warnings)
 tally_unoptimised(tally_dpdk_kernel_test)
+tally_precompiled(tally_dpdk_kernel_test tally_precompiled_dpdk)
 add_test(NAME dpdk_kernel COMMAND tally_dpdk_kernel_test)
 set_tests_properties(dpdk_kernel PROPERTIES
   ENVIRONMENT "TSAN_OPTIONS=suppressions=${CMAKE_CURRENT_LIST_DIR}/tsan_suppressions.txt")

@@ -13,6 +13,7 @@ add_executable(tally_loop_test
   loop_server_test.cc loop_session_test.cc loop_sums_test.cc loop_switch_impair_test.cc loop_switch_rig.cc loop_switch_test.cc loop_threads_test.cc loop_trace_test.cc)
 target_link_libraries(tally_loop_test PRIVATE tally_loop_rack GTest::gtest_main)
 tally_unoptimised(tally_loop_test)
+tally_precompiled(tally_loop_test tally_precompiled_dpdk)
 add_test(NAME loop COMMAND tally_loop_test)
 set_tests_properties(loop PROPERTIES
   LABELS e2e TIMEOUT 300 SKIP_REGULAR_EXPRESSION "SKIPPED \\] [1-9]")

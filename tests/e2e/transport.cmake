@@ -16,6 +16,7 @@ foreach(group parse frames reconnect kernel report)
   target_compile_definitions(${name} PRIVATE TALLY_ECHO_BOX="$<TARGET_FILE:tally_echo_box>")
   target_link_libraries(${name} PRIVATE tally_transport_harness GTest::gtest_main tally_warnings)
   tally_unoptimised(${name})
+  tally_precompiled(${name} tally_precompiled_dpdk)
   add_dependencies(${name} tally_echo_box)
   add_test(NAME transport_${group} COMMAND ${name})
   set_tests_properties(transport_${group} PROPERTIES LABELS e2e TIMEOUT 300)
@@ -28,5 +29,8 @@ target_sources(tally_transport_kernel_test PRIVATE dpdk_namespace.cc)
 set_tests_properties(transport_kernel PROPERTIES SKIP_RETURN_CODE 77)
 
 # The other end for tests of bench/switchml's program (tests/process).
-add_executable(tally_original_box ${CMAKE_CURRENT_LIST_DIR}/original_box.cc)
+if(TALLY_SANITIZE STREQUAL "thread")
+  set(unused EXCLUDE_FROM_ALL)  # it has one thread
+endif()
+add_executable(tally_original_box ${unused} ${CMAKE_CURRENT_LIST_DIR}/original_box.cc)
 target_link_libraries(tally_original_box PRIVATE tally_transport_harness tally_client_rack tally_warnings)

@@ -55,7 +55,8 @@ jobs::NativeJob job_of(std::uint16_t id, std::uint32_t first_line) {
                                   .world = kWorlds[id - 1],
                                   .shards = static_cast<std::uint8_t>(id == 4 ? 3 : 1),
                                   .elements = kElements[id - 1],
-                                  .first_line = first_line});
+                                  .first_line = first_line,
+                                  .sparse = id % 2 == 0});
   for (std::uint16_t r = 0; r < job.world; ++r) {
     jobs::Binding& b = job.ranks[r].binding;
     if (id % 2 == 0) {
@@ -138,11 +139,14 @@ Numbers numbers_of(pipeline::Pipeline<Exec>& pipeline) {
   return n;
 }
 
-void check_one_counter(const Numbers& before, const Numbers& after, const pipeline::Outcome& out) {
+// A run that passed its gates is as many decisions as it names chunks.
+void check_counters(const Numbers& before, const Numbers& after, const pipeline::Outcome& out,
+                    std::uint64_t run) {
   std::uint64_t packets = 0;
   for (std::size_t id = 0; id < before.rows.size(); ++id) {
     packets += after.rows[id].packets() - before.rows[id].packets();
   }
+  if (run != 0 && packets == static_cast<std::uint64_t>(std::popcount(run))) return;
   TALLY_CHECK(packets == 1, "one packet, one counter");
   const std::size_t row = out.job != nullptr ? raw(out.job->id) : 0;
   JobCounters expected = before.rows[row];
@@ -178,18 +182,41 @@ void check_heads(World& world) {
   }
 }
 
-// A packet that is obeyed may change the entry of its chunk and no other line.
-void check_other_entries(const World& world, const pipeline::Outcome& out, Chunk chunk) {
-  const jobs::NativeJob& job = out.native();
+std::uint32_t first_line(const jobs::NativeJob& job, Chunk chunk) {
   const std::uint32_t place = raw(chunk) % (2 * job.window);
   const std::uint32_t per_version = jobs::pool_entries(job.window, job.shards) / 2;
   const std::uint32_t entry = place % job.window / job.shards + place / job.window * per_version;
-  const std::uint32_t first = job.slots.first + entry * jobs::entry_lines(job.elements);
+  return job.slots.first + entry * jobs::entry_lines(job.elements);
+}
+
+// A packet that is obeyed may change the entries of its chunk, or those of its run, and no other line.
+void check_other_entries(const World& world, const pipeline::Outcome& out, Chunk chunk, std::uint64_t run) {
+  const jobs::NativeJob& job = out.native();
   const jobs::Region now = world.memory->region();
+  std::vector<bool> may(now.size());
+  for (std::uint32_t i = 0; i < kMostOfRun; ++i) {
+    if (((run | 1) >> i & 1) == 0) continue;
+    const std::uint32_t first = first_line(job, chunk + i * job.shards);
+    for (std::uint32_t line = 0; line < jobs::entry_lines(job.elements); ++line) may[first + line] = true;
+  }
   for (std::uint32_t line = 0; line < now.size(); ++line) {
-    if (line - first < jobs::entry_lines(job.elements)) continue;
+    if (may[line]) continue;
     TALLY_CHECK(std::memcmp(&world.pristine[line], &now[line], sizeof(jobs::Line)) == 0, "another entry");
   }
+}
+
+// What a run owes leaves behind it, the same from both.
+void check_owed(World& world) {
+  for (std::uint32_t left = kMostOfRun; world.fused->owes() && left != 0; --left) {
+    TALLY_CHECK(world.staged->owes(), "both owe");
+    Bytes a(kHeaderBytes + std::size_t{4} * kMaxElements);
+    Bytes b(a.size());
+    const pipeline::Outcome x = world.fused->owed(a);
+    const pipeline::Outcome y = world.staged->owed(b);
+    TALLY_CHECK(x.verdict == Verdict::kComplete && x.payload_bytes == y.payload_bytes && same_bytes(a, b),
+                "both owe the same");
+  }
+  TALLY_CHECK(!world.fused->owes() && !world.staged->owes(), "no more than the run named");
 }
 
 void check_same(const pipeline::Outcome& x, const pipeline::Outcome& y, const HeapFrame& f,
@@ -251,6 +278,12 @@ void run(FuzzInput in) {
   TALLY_CHECK(template_agrees_with_gates(*world->fused,
                                          f.frame(arrival.port, arrival.vouched, arrival.single_segment)),
               "template and gates agree");
+  // Before the reply is written over it.
+  const pipeline::OpenedFrame opened =
+      pipeline::open_frame(f.frame(arrival.port, arrival.vouched, arrival.single_segment), box());
+  const bool native = opened.kind == pipeline::Kind::kNative && opened.payload_bytes >= kHeaderBytes;
+  const Header sent = native ? header_of({opened.payload, kHeaderBytes}) : Header{};
+  const std::uint64_t run = native && sent.type == PacketType::kZeroRun ? sent.contributors.host() : 0;
   const Numbers before = numbers_of(*world->fused);
   const Numbers staged_before = numbers_of(*world->staged);
   const pipeline::Outcome x =
@@ -261,15 +294,16 @@ void run(FuzzInput in) {
   const Numbers staged_after = numbers_of(*world->staged);
 
   check_same(x, y, f, s);
-  check_one_counter(before, after, x);
-  check_one_counter(staged_before, staged_after, y);
+  check_counters(before, after, x, run);
+  check_counters(staged_before, staged_after, y, run);
+  check_owed(*world);
   check_heads(*world);
   send(x, f);
   if (x.verdict == Verdict::kForward || x.verdict == Verdict::kPunt || x.verdict == Verdict::kHandOver) {
     TALLY_CHECK(same_bytes(f.buffer().first(wire.size()), wire), "passed on as it came");
   }
   if (x.verdict == Verdict::kAbsorb || x.verdict == Verdict::kComplete || x.verdict == Verdict::kRepeat) {
-    check_other_entries(*world, x, header_of({x.payload, kHeaderBytes}).chunk_id());
+    check_other_entries(*world, x, sent.chunk_id(), run);
   }
   const bool moved = x.verdict != Verdict::kDrop || x.drop == Drop::kBadSum;
   const bool passed_on = x.verdict == Verdict::kForward || x.verdict == Verdict::kPunt;

@@ -32,6 +32,11 @@ void Sequence::create(Life& l, std::uint32_t place) {
   spec.world = static_cast<std::uint8_t>(1 + (how & 3));
   spec.elements = static_cast<std::uint16_t>((how & 4) != 0 ? 32 : 16);
   spec.shards = static_cast<std::uint8_t>((how & 8) != 0 ? 2 : 1);
+  if ((how & 0x80) != 0) {  // who leaves zeros out; also where shards do not divide the window
+    spec.world = std::max<std::uint8_t>(spec.world, 2);
+    spec.shards = static_cast<std::uint8_t>(2 * spec.shards - 1);
+    spec.sparse = true;
+  }
   spec.window = kWindow;
   spec.first_line = place * kPlaceLines;
   l.row = make_job(spec);
@@ -63,7 +68,8 @@ void Sequence::new_epoch(Life& l) {
                     .shards = l.row.shards,
                     .window = kWindow,
                     .elements = l.row.elements,
-                    .first_line = l.row.slots.first});
+                    .first_line = l.row.slots.first,
+                    .sparse = l.row.sparse});
   l.row.span = span;
   l.oracle.begin(l.row);
   const auto next = table_->with(l.row.id, std::make_shared<jobs::NativeJob>(l.row));
@@ -104,15 +110,21 @@ Chunk Sequence::near(Life& l) {
   return (how & 4) != 0 ? l.front + edge : l.front - edge;
 }
 
+jobs::Shape Sequence::shape_of(const Life& l, Chunk chunk) {
+  jobs::Shape shape;
+  shape.elements = static_cast<std::uint16_t>(l.row.elements - (raw(chunk) % 8 == 7 ? 16 : 0));
+  shape.total = 1000 + raw(chunk) / 64;
+  shape.dtype = static_cast<std::uint8_t>(raw(l.row.generation) & 1);
+  return shape;
+}
+
 // What the rank contributes to the chunk; the same in every epoch of the generation.
 Offered Sequence::offered(Life& l, Rank rank, Chunk chunk) {
   const auto key = std::pair{raw(chunk), raw(rank)};
   if (const auto at = l.contributions.find(key); at != l.contributions.end()) return at->second;
   const std::uint8_t how = in_.byte();
   Offered p{.rank = rank, .chunk = chunk};
-  p.shape.elements = static_cast<std::uint16_t>(l.row.elements - (raw(chunk) % 8 == 7 ? 16 : 0));
-  p.shape.total = 1000 + raw(chunk) / 8;
-  p.shape.dtype = static_cast<std::uint8_t>(raw(l.row.generation) & 1);
+  p.shape = shape_of(l, chunk);
   p.exponent = static_cast<std::int8_t>((how & 1) != 0 ? in_.byte() : kNoExponent);
   p.overflow = (how & 2) != 0;
   p.direct = (how & 0x70) == 0x70;
@@ -121,15 +133,27 @@ Offered Sequence::offered(Life& l, Rank rank, Chunk chunk) {
   const std::uint32_t step = (how & 8) != 0 ? in_.word() : how;
   for (std::uint32_t i = 0; i < p.shape.elements; ++i)
     p.values.push_back(p.zero ? 0 : static_cast<std::int32_t>(base + i * step));
+  const std::uint8_t zeros = l.row.sparse ? in_.byte() : std::uint8_t{0};
+  for (std::uint32_t i = 0; i < p.shape.elements; ++i)
+    if ((zeros >> i / kElementGranule & 1) != 0) p.values[i] = 0;
   if (!p.direct) l.contributions.emplace(key, p);
   return p;
 }
 
 void Sequence::contribute(Life& l, Rank rank, Chunk chunk) {
-  const Offered p = offered(l, rank, chunk);
+  Offered p = offered(l, rank, chunk);
+  if (l.row.sparse) choose_form(p);
   const Bytes datagram = datagram_of(l.row, p);
   history_.push_back({static_cast<std::uint16_t>(raw(l.row.id) - 1), l.row.epoch, datagram, p});
   expect_contribution(l, datagram, p, in_.flip());
+}
+
+// The same values may go in one form now and in another the next time.
+void Sequence::choose_form(Offered& p) {
+  const std::uint8_t how = in_.byte();
+  if ((how & 1) != 0) p.zero = false;  // zeros may be there, too
+  p.kept = static_cast<std::uint8_t>(how >> 2 & 3);
+  p.sparse = (how & 2) != 0 && !p.zero && rows_shorten(p);
 }
 
 void Sequence::whole_chunk(Life& l) {
@@ -186,11 +210,15 @@ void Sequence::replay() {
 void Sequence::corrupt(Life& l) {
   const Rank r = rank(l);
   Offered p = offered(l, r, near(l));
+  if (l.row.sparse) choose_form(p);
   SentFrame sent{static_cast<std::uint16_t>(raw(l.row.id) - 1), l.row.epoch, datagram_of(l.row, p), p};
   const std::size_t bit = in_.half() % (8 * sent.datagram.size());
   sent.datagram[bit / 8] ^= std::byte{static_cast<unsigned char>(1U << bit % 8)};
   sent.header_corrupt = bit < 8 * kHeaderBytes;
   sent.offered.corrupt = !sent.header_corrupt;
+  // Another bitmap is one of another length.
+  if (p.sparse && bit >= 8 * (sent.datagram.size() - 8))
+    return expect_drop(l, l.row.ranks[raw(r)].binding, sent.datagram, false, Drop::kRows);
   history_.push_back(sent);
   if (sent.header_corrupt) {
     const Drop why = bit < 8 ? Drop::kVersion : Drop::kCheck;
@@ -220,7 +248,7 @@ void Sequence::rogue(Life& l) {
   if ((how & 2) != 0) p.shape.dtype ^= 1;
   if ((how & 4) != 0) p.shape.elements = static_cast<std::uint16_t>(p.shape.elements % 32 + 16);
   if (p.shape.elements > l.row.elements) p.shape.elements = 0;
-  p.zero = false;
+  p.zero = p.sparse = false;
   p.values.resize(p.shape.elements);
   for (auto& v : p.values) v ^= how;
   const Bytes datagram = datagram_of(l.row, p);
@@ -298,6 +326,7 @@ void Sequence::answer(Life& l) {
             .overflow = result.overflow,
             .zero = result.zero};
   for (const auto v : result.values) p.values.push_back(static_cast<std::int32_t>(v));
+  p.sparse = l.row.sparse && !p.zero && rows_shorten(p) && in_.flip();
   Bytes datagram = datagram_of(l.row, p);
   Header h = header_of(datagram);
   h.type = PacketType::kAnswer;
@@ -305,8 +334,9 @@ void Sequence::answer(Life& l) {
   h.slot = Be{std::uint32_t{raw(asker)}};
   h.sum1 = Be{h.sum1.host() + keyed(l.row.key_sum - l.row.ranks[raw(from_rank)].key, result.chunk)};
   set_header(datagram, h);
-  const bool corrupt = in_.below(4) == 0 && !p.values.empty() && !p.zero;
-  if (corrupt) datagram[kHeaderBytes + in_.half() % (4 * p.values.size())] ^= std::byte{0x10};
+  const std::size_t rows = datagram.size() - kHeaderBytes - (p.sparse ? 8 : 0);
+  const bool corrupt = in_.below(4) == 0 && rows != 0;
+  if (corrupt) datagram[kHeaderBytes + in_.half() % rows] ^= std::byte{0x10};
   const jobs::Binding from = l.row.ranks[raw(from_rank)].binding;
   const bool vouched = in_.flip();
   if (!l.present) return expect_drop(l, from, datagram, vouched, Drop::kJob);
@@ -314,13 +344,17 @@ void Sequence::answer(Life& l) {
     return expect_drop(l, from, datagram, vouched, Drop::kAsker);
   if (corrupt) return expect_drop(l, from, datagram, vouched, Drop::kSum);
   const pipeline::Outcome out = pass(l, from, datagram, vouched, {.verdict = Verdict::kRelay});
-  check_result(l, out, result, true);
+  Delivered relayed = result;
+  relayed.all_rows = !p.sparse;
+  check_result(l, out, relayed, true);
   TALLY_CHECK(out.to == asker, "the asker gets the ANSWER");
 }
 
 void Sequence::operate() {
-  const std::uint32_t what = in_.below(32);
+  const std::uint8_t choice = in_.byte();
+  const std::uint32_t what = choice % 32;
   Life& l = life();
+  if (choice >= 0xE0) return leave_out(l, what);
   if (what < 10) {
     const Rank r = rank(l);
     return contribute(l, r, near(l));

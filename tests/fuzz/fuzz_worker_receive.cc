@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -41,6 +42,7 @@ class Session {
   void operate();
   void program_acts(std::uint32_t what);
   Bytes honest(std::uint32_t what);
+  Bytes result_of(const Bytes& contribution);
   void mutate(Bytes& datagram);
   void deliver(const Bytes& datagram);
   void check_believed(std::span<const std::byte> bytes,
@@ -67,7 +69,9 @@ class Session {
 
 Session::Session(FuzzInput in) : in_(in) {
   constexpr std::array<std::uint32_t, 4> kFirst{0, 0xFFFFFFFD, 0x7FFFFFFE, 0x80000005};
-  box_.first_chunk = kFirst[in_.below(4)];
+  const std::uint8_t how = in_.byte();
+  box_.first_chunk = kFirst[how % 4];
+  box_.sparse = (how & 4) != 0;
   program_acts(0);
   program_acts(0);
   transmit();
@@ -107,13 +111,27 @@ void Session::operate() {
   transmit();
 }
 
+// Of a run also a part of it, or one of its chunks alone.
+Bytes Session::result_of(const Bytes& contribution) {
+  const Header h = header_of(contribution);
+  if (h.type != PacketType::kZeroRun || in_.flip()) return box_.result_of(contribution);
+  const std::uint64_t named = h.contributors.host();
+  const std::uint32_t bit = in_.below(kMostOfRun);
+  if ((named >> bit & 1) != 0) return box_.result_of_run(contribution, bit);
+  Bytes some = contribution;
+  Header part = h;
+  part.contributors = Be{named & ((std::uint64_t{1} << bit) - 1)};
+  std::memcpy(some.data(), &part, sizeof part);
+  return box_.result_of(some);
+}
+
 // What a box that means well sends, right or late.
 Bytes Session::honest(std::uint32_t what) {
   const std::uint32_t chunk = box_.first_chunk + in_.byte();
   if (what < 8 || what == 18) {
     if (const Bytes* c = some(what % 4 == 3 ? results_ : contributions_)) {
       if (what % 4 == 3) return *c;
-      Bytes result = box_.result_of(*c);
+      Bytes result = result_of(*c);
       if (results_.size() < kMostKept) results_.push_back(result);
       return result;
     }
@@ -201,10 +219,13 @@ void Session::deliver(const Bytes& datagram) {
     return;
   }
   memory_ = a_.memory();
-  TALLY_CHECK(refused == 0 && after.results == before.results + 1, "one result");
   const Header h = header_of(bytes);
-  TALLY_CHECK(h.type == PacketType::kResult && h.rank_id() == kSwitchRank, "a RESULT from the box");
-  TALLY_CHECK(h.contributors.host() == members_of(kWorld), "of all members");
+  const bool run = h.type == PacketType::kZeroRun;
+  const auto most = run ? static_cast<unsigned>(std::popcount(h.contributors.host())) : 1U;
+  TALLY_CHECK(refused == 0 && after.results <= before.results + most, "one result, or those of a run");
+  TALLY_CHECK((run || h.type == PacketType::kResult) && h.rank_id() == kSwitchRank, "a RESULT from the box");
+  TALLY_CHECK(run ? membership->sparse : h.contributors.host() == members_of(kWorld), "of all members");
+  TALLY_CHECK((h.flags & kFlagSparse) == 0 || membership->sparse, "rows only where that was agreed");
   TALLY_CHECK(sums_right(bytes, *membership), "with right sums");
 }
 
@@ -260,7 +281,9 @@ void Session::transmit() {
     }
     if (h.type == PacketType::kHeartbeat)
       beaten_ = wire_at<CountedPayload>(datagram.data() + kHeaderBytes).counter.host();
-    if (h.type != PacketType::kContribute) continue;
+    const bool leaves_out = h.type == PacketType::kZeroRun || (h.flags & kFlagSparse) != 0;
+    TALLY_CHECK(!leaves_out || a_.engine().membership()->sparse, "nothing is left out that was not agreed");
+    if (h.type != PacketType::kContribute && h.type != PacketType::kZeroRun) continue;
     if (contributions_.size() >= kMostKept) contributions_.erase(contributions_.begin());
     contributions_.push_back(datagram);
   }

@@ -35,6 +35,13 @@ struct SentFrame {
   bool header_corrupt = false;
 };
 
+struct SentRun {
+  std::uint16_t job = 0;  // index
+  Epoch epoch{};
+  Bytes datagram;
+  std::vector<Offered> zeros;
+};
+
 // One job id: the row that is or was in the table, and what its workers and members know.
 struct Life {
   jobs::NativeJob row;
@@ -60,7 +67,9 @@ class Sequence {
   Life& life() { return lives_[in_.below(kJobs)]; }
   Rank rank(const Life& l) { return Rank{static_cast<std::uint16_t>(in_.below(l.row.world))}; }
   Chunk near(Life& l);
+  [[nodiscard]] static jobs::Shape shape_of(const Life& l, Chunk chunk);
   Offered offered(Life& l, Rank rank, Chunk chunk);
+  void choose_form(Offered& p);
 
   void contribute(Life& l, Rank rank, Chunk chunk);
   void whole_chunk(Life& l);
@@ -71,6 +80,15 @@ class Sequence {
   void rogue(Life& l);
   void query(Life& l);
   void answer(Life& l);
+  // Zeros that are left out (packet_sequence_runs.cc).
+  void leave_out(Life& l, std::uint32_t what);
+  void run_of_zeros(Life& l);
+  void forge_run(Life& l);
+  void forge_rows(Life& l);
+  [[nodiscard]] SentRun some_run(Life& l);
+  void expect_run(Life& l, const SentRun& run);
+  void pass_run(Life& l, const SentRun& run, const std::vector<Expected>& expected);
+  void check_run(const Life& l, const pipeline::Outcome& out, const std::vector<Delivered>& told) const;
   void new_epoch(Life& l);
   void move(Life& l);
   void create(Life& l, std::uint32_t place);
@@ -83,10 +101,12 @@ class Sequence {
   [[nodiscard]] std::optional<Expected> early(const Life& l, Chunk chunk) const;
   void check_counted(const Life& l, const pipeline::Outcome& out, const JobCounters& own,
                      const JobCounters& stray);
-  void check_events(const Life& l, const Expected& expected, Rank sender);
+  void check_event(const Life& l, pipeline::EventKind expected, Rank sender);
+  void check_no_event();
   void check_state();
   void check_result(const Life& l, const pipeline::Outcome& out, const Delivered& expected,
                     bool retransmit) const;
+  void check_before(const Life& l, Chunk chunk, std::uint32_t before) const;
   void note(Life& l, const Delivered& result, bool first);
 
   FuzzInput in_;
@@ -98,6 +118,7 @@ class Sequence {
   std::array<bool, kPlaces> taken_{};
   std::shared_ptr<const jobs::JobTable> table_ = std::make_shared<jobs::JobTable>();
   std::vector<SentFrame> history_;
+  std::vector<SentRun> runs_;
   std::uint32_t last_epoch_ = 0x7000;
   std::uint64_t packets_ = 0;
   TimeNs now_ = kSecond;

@@ -1,5 +1,6 @@
 // What must hold after each packet of the sequence.
 
+#include <bit>
 #include <cstdio>
 #include <cstring>
 
@@ -24,6 +25,18 @@ void check_verdicts(const pipeline::Outcome& x, const pipeline::Outcome& y, cons
   TALLY_CHECK(x.reject == (unknown || expected.waiting != 0), "a REJECT");
 }
 
+constexpr std::uint64_t kAllRows = ~std::uint64_t{0};
+
+// Those of a RESULT with the sum, at most 63: all, or if nobody sent all and it is shorter, those that are not zero.
+std::uint64_t rows_to_send(const Delivered& sum) {
+  if (sum.all_rows || sum.zero) return kAllRows;
+  std::uint64_t rows = 0;
+  for (std::size_t i = 0; i < sum.values.size(); ++i)
+    if (sum.values[i] != 0) rows |= std::uint64_t{1} << i / kElementGranule;
+  const bool shorter = 64U * static_cast<unsigned>(std::popcount(rows)) + 8 < 4 * sum.values.size();
+  return shorter ? rows : kAllRows;
+}
+
 bool stores(const pipeline::Outcome& out) {
   if (out.verdict == Verdict::kDrop) return out.drop == Drop::kBadSum;
   return out.verdict == Verdict::kAbsorb || out.verdict == Verdict::kComplete;
@@ -34,9 +47,10 @@ bool stores(const pipeline::Outcome& out) {
 pipeline::Outcome Sequence::pass(const Life& l, const jobs::Binding& from, const Bytes& datagram,
                                  bool vouched, const Expected& expected) {
   const Bytes wire = frame_from(from, test_box(), datagram, kBasePort);
-  // Of a ZERO always, or it would be refused for it.
-  const bool zero = (datagram[offsetof(Header, flags)] & std::byte{kFlagZero}) != std::byte{0};
-  const std::size_t room = vouched || zero ? 4 * kMaxElements : 0;
+  // Of what leaves values out always, or it would be refused for it.
+  const Header sent = header_of(datagram);
+  const bool leaves_out = sent.type == PacketType::kZeroRun || (sent.flags & (kFlagZero | kFlagSparse)) != 0;
+  const std::size_t room = vouched || leaves_out ? 4 * kMaxElements : 0;
   HeapFrame f(wire, room);
   HeapFrame s(wire, room);
   const std::vector<jobs::Line> before(memory_.region().begin(), memory_.region().end());
@@ -54,13 +68,17 @@ pipeline::Outcome Sequence::pass(const Life& l, const jobs::Binding& from, const
     left_.assign(f.buffer().begin(), f.buffer().end());
   }
   if (x.verdict == Verdict::kHandOver) {
-    TALLY_CHECK(x.owner == 1 && same_bytes(f.buffer().first(wire.size()), wire), "handed over as it came");
+    TALLY_CHECK(x.owner == raw(sent.chunk_id()) % kWindow % l.row.shards &&
+                    same_bytes(f.buffer().first(wire.size()), wire),
+                "handed over as it came");
   }
   if (!stores(x)) {
     TALLY_CHECK(std::memcmp(before.data(), memory_.region().data(), before.size() * sizeof(jobs::Line)) == 0,
                 "slot memory of a packet that stores nothing");
   }
-  check_events(l, expected, header_of(datagram).rank_id());
+  TALLY_CHECK(!fused_.owes() && !staged_.owes(), "only a run owes");
+  if (expected.event) check_event(l, *expected.event, sent.rank_id());
+  check_no_event();
   pipeline::Outcome out = x;
   if (x.verdict != Verdict::kDrop) out.payload = left_.data() + (x.payload - f.buffer().data());
   check_state();
@@ -79,13 +97,16 @@ void Sequence::check_counted(const Life& l, const pipeline::Outcome& out, const 
   TALLY_CHECK(fused_.counters(JobId{0}) == (matched ? stray : counted), "the counters of no job");
 }
 
-void Sequence::check_events(const Life& l, const Expected& expected, Rank sender) {
+void Sequence::check_event(const Life& l, pipeline::EventKind expected, Rank sender) {
   const auto e = fused_.events().pop();
   const auto g = staged_.events().pop();
-  TALLY_CHECK(e.has_value() == expected.event.has_value() && g.has_value() == e.has_value(), "an event");
-  if (!e) return;
-  TALLY_CHECK(e->kind == *expected.event && g->kind == e->kind, "the event's kind");
+  TALLY_CHECK(e.has_value() && g.has_value(), "an event");
+  TALLY_CHECK(e->kind == expected && g->kind == e->kind, "the event's kind");
   TALLY_CHECK(e->rank == sender && e->job == l.row.id, "the event names the sender");
+}
+
+void Sequence::check_no_event() {
+  TALLY_CHECK(!fused_.events().pop() && !staged_.events().pop(), "no other event");
 }
 
 void Sequence::check_state() {
@@ -118,24 +139,32 @@ void Sequence::check_state() {
 void Sequence::check_result(const Life& l, const pipeline::Outcome& out, const Delivered& expected,
                             bool retransmit) const {
   const Header h = header_of({out.payload, kHeaderBytes});
+  const std::uint64_t rows = rows_to_send(expected);
   const std::size_t carried = expected.zero ? 0 : expected.values.size();
-  TALLY_CHECK(out.payload_bytes == kHeaderBytes + 4 * carried, "bytes of the RESULT");
   std::uint32_t sum1 = 0;
   std::uint32_t sum2 = 0;
   for (std::uint16_t r = 0; r < l.row.world; ++r)
     sum1 += rank_key(l.row.generation, Rank{r}) * (2 * raw(expected.chunk) + 1);
+  const std::byte* at = out.payload + kHeaderBytes;
   for (std::uint32_t i = 0; i < carried; ++i) {
-    Be<std::uint32_t> value;
-    std::memcpy(&value, out.payload + kHeaderBytes + 4 * i, sizeof value);
-    TALLY_CHECK(value.host() == expected.values[i], "each contribution exactly once");
-    sum1 += value.host();
-    sum2 += (i + 1) * value.host();
+    sum1 += expected.values[i];
+    sum2 += (i + 1) * expected.values[i];
+    if ((rows >> i / kElementGranule & 1) == 0) continue;
+    TALLY_CHECK(wire_at<Be<std::uint32_t>>(at).host() == expected.values[i],
+                "each contribution exactly once");
+    at += 4;
   }
+  const bool sparse = rows != kAllRows;
+  if (sparse) {
+    TALLY_CHECK(wire_at<Be<std::uint64_t>>(at).host() == rows, "the rows that are there");
+    at += 8;
+  }
+  TALLY_CHECK(at == out.payload + out.payload_bytes, "bytes of the RESULT");
   Header right;
   right.type = PacketType::kResult;
   right.flags =
       static_cast<std::uint8_t>((retransmit ? kFlagRetransmit : 0) | (expected.overflow ? kFlagOverflow : 0) |
-                                (expected.zero ? kFlagZero : 0));
+                                (expected.zero ? kFlagZero : 0) | (sparse ? kFlagSparse : 0));
   right.job = Be{raw(l.row.id)};
   right.rank = Be{raw(kSwitchRank)};
   right.epoch = Be{raw(l.row.epoch)};
@@ -152,10 +181,13 @@ void Sequence::check_result(const Life& l, const pipeline::Outcome& out, const D
   right.check = Be{kernels::usable_kernels().front()->crc32c(out.payload, kCheckedBytes)};
   TALLY_CHECK(std::memcmp(&h, &right, sizeof h) == 0, "the header of the RESULT");
   TALLY_CHECK(!retransmit || h.before() == 0, "a repeated RESULT tells of no others");
+  check_before(l, expected.chunk, h.before());
+}
+
+void Sequence::check_before(const Life& l, Chunk chunk, std::uint32_t before) const {
   for (std::uint32_t i = 0; i < 32; ++i) {
-    const std::pair earlier{raw(l.row.epoch), raw(expected.chunk) - i - 1};
-    TALLY_CHECK((h.before() >> i & 1) == 0 || l.finished.contains(earlier),
-                "only what was finished is named");
+    const std::pair earlier{raw(l.row.epoch), raw(chunk) - (i + 1) * l.row.shards};
+    TALLY_CHECK((before >> i & 1) == 0 || l.finished.contains(earlier), "only what was finished is named");
   }
 }
 

@@ -29,6 +29,10 @@ Expected PoolOracle::contribute(const Offered& p, std::uint32_t sequence, bool v
     return e;
   }
   if (is_replay(p.rank, sequence)) return dropped(Drop::kReplay);
+  return count(p, verified, now);
+}
+
+Expected PoolOracle::count(const Offered& p, bool verified, TimeNs now) {
   const Expected e = settle(p, verified);
   if (e.verdict == Verdict::kAbsorb || e.verdict == Verdict::kComplete) last_seen_[raw(p.rank)] = now;
   return e;
@@ -114,11 +118,13 @@ bool PoolOracle::holds_corrupt(Chunk chunk) const {
 Delivered PoolOracle::sum_of(const std::vector<Offered>& in) {
   const Offered& first = in.front();
   Delivered sum{first.chunk, first.shape, first.exponent,
-                false,       true,        std::vector<std::uint32_t>(first.values.size())};
+                false,       true,        std::vector<std::uint32_t>(first.values.size()),
+                false};
   for (const Offered& o : in) {
     sum.exponent = std::max(sum.exponent, o.exponent);
     sum.overflow = sum.overflow || o.overflow;
     sum.zero = sum.zero && o.zero;
+    sum.all_rows = sum.all_rows || (!o.zero && !o.sparse);
     for (std::size_t i = 0; i < sum.values.size(); ++i)
       sum.values[i] += static_cast<std::uint32_t>(o.values[i]);
   }

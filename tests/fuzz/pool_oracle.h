@@ -25,7 +25,9 @@ struct Offered {
   jobs::Shape shape;
   std::int8_t exponent = 0;
   bool overflow = false;
-  bool zero = false;  // the values are 0, and left out
+  bool zero = false;      // the values are 0, and left out
+  bool sparse = false;    // rows of zeros are left out, but for those of `kept`
+  std::uint8_t kept = 0;  // bit i: row i is there, whatever it is
   bool direct = false;
   std::vector<std::int32_t> values;
   bool corrupt = false;
@@ -39,7 +41,13 @@ struct Delivered {
   bool overflow = false;
   bool zero = false;
   std::vector<std::uint32_t> values;
-  bool operator==(const Delivered&) const = default;
+  bool all_rows = true;  // somebody sent all of them: none is left out
+
+  // How it is sent is no part of what it says.
+  bool operator==(const Delivered& o) const {
+    return chunk == o.chunk && shape == o.shape && exponent == o.exponent && overflow == o.overflow &&
+           zero == o.zero && values == o.values;
+  }
 };
 
 struct Expected {
@@ -57,6 +65,9 @@ class PoolOracle {
 
   // Packets that passed header and match, on the core that owns the chunk. vouched: the port answers for it.
   Expected contribute(const Offered& p, std::uint32_t sequence, bool vouched, TimeNs now);
+  // A zero run: has its sequence come already? And then what becomes of each of its contributions, in order.
+  [[nodiscard]] bool is_replay(Rank rank, std::uint32_t sequence);
+  Expected count(const Offered& p, bool verified, TimeNs now);
   [[nodiscard]] Expected query(Chunk chunk, std::uint32_t element_room) const;
 
   [[nodiscard]] std::uint32_t filling() const;
@@ -79,7 +90,6 @@ class PoolOracle {
     std::set<std::uint32_t> sequences{};
   };
 
-  [[nodiscard]] bool is_replay(Rank rank, std::uint32_t sequence);
   [[nodiscard]] std::uint32_t place_of(Chunk chunk) const { return raw(chunk) % (2 * job_.window); }
   [[nodiscard]] Expected settle(const Offered& p, bool verified);
   [[nodiscard]] Expected into_own(Entry& entry, const Offered& p);

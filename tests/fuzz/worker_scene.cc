@@ -7,6 +7,7 @@
 #include "kernels/kernels.h"
 #include "tally/check.h"
 #include "tally/mix64.h"
+#include "tally/rows.h"
 
 namespace tally {
 namespace {
@@ -19,8 +20,19 @@ std::uint32_t word_at(std::span<const std::byte> bytes, std::size_t at) {
   return word.host();
 }
 
-// sum1 without keys, and sum2.
+// sum1 without keys, and sum2, of 32-bit values. Of rows that are not those of the bitmap: anything.
 std::pair<std::uint32_t, std::uint32_t> sums_of(std::span<const std::byte> datagram) {
+  const Header h = header_of(datagram);
+  Bytes dense;
+  if ((h.flags & kFlagSparse) != 0 && valid_elements(h.elements.host())) {
+    const auto values = datagram.subspan(kHeaderBytes);
+    const std::uint32_t rows = rows_of(h.elements.host(), 0);
+    if (are_rows(values.data(), rows, values.size())) {
+      dense.resize(kHeaderBytes + std::size_t{kRowBytes} * rows);
+      unpack_rows(values.data(), dense.data() + kHeaderBytes, rows, values.size());
+      datagram = dense;
+    }
+  }
   std::uint32_t sum1 = 0;
   std::uint32_t sum2 = 0;
   for (std::uint32_t i = 0; kHeaderBytes + 4 * i + 4 <= datagram.size(); ++i) {
@@ -35,6 +47,25 @@ std::uint32_t keys(const engine::Membership& m, Chunk chunk) {
   std::uint32_t sum = 0;
   for (std::uint16_t r = 0; r < m.world; ++r) sum += rank_key(m.generation, Rank{r}) * (2 * raw(chunk) + 1);
   return sum;
+}
+
+// As a RESULT or a ZERO RUN of all members has them.
+std::pair<std::uint32_t, std::uint32_t> all_sums_of(std::span<const std::byte> datagram,
+                                                    const engine::Membership& m) {
+  const Header h = header_of(datagram);
+  if (h.type != PacketType::kZeroRun) {
+    const auto [sum1, sum2] = sums_of(datagram);
+    return {sum1 + keys(m, h.chunk_id()), sum2};
+  }
+  std::uint32_t sum1 = 0;
+  std::uint32_t sum2 = 0;
+  for (std::uint32_t i = 0; i < kMostOfRun; ++i) {
+    if ((h.contributors.host() >> i & 1) == 0) continue;
+    const std::uint32_t one = keys(m, h.chunk_id() + i * m.shards);
+    sum1 += one;
+    sum2 += (i + 1) * one;
+  }
+  return {sum1, sum2};
 }
 
 }  // namespace
@@ -69,16 +100,16 @@ void retag(Bytes& datagram, const engine::Membership& membership) {
 void resum(Bytes& datagram, const engine::Membership& membership) {
   if (datagram.size() < kHeaderBytes) return;
   Header h = header_of(datagram);
-  const auto [sum1, sum2] = sums_of(datagram);
-  h.sum1 = Be{sum1 + keys(membership, h.chunk_id())};
+  const auto [sum1, sum2] = all_sums_of(datagram, membership);
+  h.sum1 = Be{sum1};
   h.sum2 = Be{sum2};
   std::memcpy(datagram.data(), &h, sizeof h);
 }
 
 bool sums_right(std::span<const std::byte> datagram, const engine::Membership& membership) {
   const Header h = header_of(datagram);
-  const auto [sum1, sum2] = sums_of(datagram);
-  return h.sum1.host() == sum1 + keys(membership, h.chunk_id()) && h.sum2.host() == sum2;
+  const auto [sum1, sum2] = all_sums_of(datagram, membership);
+  return h.sum1.host() == sum1 && h.sum2.host() == sum2;
 }
 
 engine::Membership Speaker::membership() const {
@@ -95,6 +126,7 @@ engine::Membership Speaker::membership() const {
   m.world = kWorld;
   m.shards = 2;
   m.max_priority = 0;
+  m.sparse = sparse;
   m.lease = 10 * kSecond;
   m.session = auth::session_key(job_key(), m.generation, m.epoch, m.result_cookie, m.cookie, 77, kSelf);
   return m;
@@ -124,18 +156,30 @@ Bytes Speaker::knows_nothing_of(std::uint64_t answered) const {
 
 Bytes Speaker::result_of(std::span<const std::byte> contribution) const {
   const Header c = header_of(contribution);
-  Header h = header(PacketType::kResult);
+  const bool run = c.type == PacketType::kZeroRun;
+  Header h = header(run ? c.type : PacketType::kResult);
+  h.flags = c.flags & (kFlagZero | kFlagSparse);
   h.chunk = c.chunk;
   h.slot = Be{c.chunk.host() % window};
   h.elements = c.elements;
   h.dtype = c.dtype;
   h.exponent = c.exponent;
   h.total = c.total;
-  h.contributors = Be{members_of(kWorld)};
+  h.contributors = run ? c.contributors : Be{members_of(kWorld)};
   Bytes out = box_says(h, contribution.subspan(kHeaderBytes));
   resum(out, membership());
   reseal(out);
   return out;
+}
+
+Bytes Speaker::result_of_run(std::span<const std::byte> run, std::uint32_t bit) const {
+  Bytes one(run.begin(), run.end());
+  Header h = header_of(one);
+  h.type = PacketType::kContribute;
+  h.flags = kFlagZero;
+  h.chunk = Be{h.chunk.host() + bit * membership().shards};
+  std::memcpy(one.data(), &h, sizeof h);
+  return result_of(one);
 }
 
 Bytes Speaker::reject(RejectReason reason, std::uint32_t chunk, std::uint64_t contributors) const {
@@ -174,6 +218,7 @@ void Program::submit(std::uint32_t kind, std::uint32_t elements, std::uint32_t s
     auto& block = memory_.emplace_back(n);
     for (std::uint32_t i = 0; i < n; ++i) {
       block[i] = (seed ^ i) * 0x9E3779B9U;
+      if (seed % 4 == 1 || (seed % 4 == 2 && i / 16 % 5 != 0)) block[i] = 0;
       if (floats) block[i] = std::bit_cast<std::uint32_t>(static_cast<float>(block[i] >> 8) * 0x1p-10F);
     }
     return block.data();

@@ -37,6 +37,7 @@ struct Speaker {
   std::uint32_t window = 16;
   std::uint32_t first_chunk = 0;
   std::uint64_t counter = 0;
+  bool sparse = false;
 
   [[nodiscard]] static auth::Key job_key() { return auth::job_key("fuzz", "token"); }
   [[nodiscard]] std::uint64_t result_cookie() const { return 0xAB00000000ULL + epoch; }
@@ -47,8 +48,10 @@ struct Speaker {
   [[nodiscard]] Bytes calls_back();
   [[nodiscard]] Bytes knows_nothing_of(std::uint64_t counter) const;
   [[nodiscard]] Bytes joined(JoinStatus status, std::uint64_t nonce, std::span<const std::byte> text) const;
-  // Of a contribution to which the others contributed zeros and the same exponent.
+  // Of a contribution, or a zero run, to which the others contributed zeros and the same exponent.
   [[nodiscard]] Bytes result_of(std::span<const std::byte> contribution) const;
+  // Of one chunk of a zero run alone; bit: one that it names.
+  [[nodiscard]] Bytes result_of_run(std::span<const std::byte> run, std::uint32_t bit) const;
   [[nodiscard]] Bytes reject(RejectReason reason, std::uint32_t chunk, std::uint64_t contributors) const;
   [[nodiscard]] Bytes query(std::uint16_t asker, std::uint32_t chunk) const;
   // In the name of rank 0xFF00 + server.
@@ -60,7 +63,8 @@ class Program {
  public:
   explicit Program(const engine::EngineOptions& options);
 
-  // kind 0..4: float in place, int32 to other memory, two float spans, a barrier, one span that is empty.
+  // kind 0..4: float in place, int32 to other memory, two float spans, a barrier, one span that is empty. Of one seed in
+  // four all values are zeros, and of another one most blocks of them.
   void submit(std::uint32_t kind, std::uint32_t elements, std::uint32_t seed, TimeNs now, TimeNs deadline);
   // Every datagram due now; ends the process if they do not end or do not fit.
   std::vector<Bytes> transmit(TimeNs now);

@@ -103,7 +103,7 @@ def bench_fills_any_frame(lab):
         box.stop()
 
 
-@case()
+@case(waits=True)
 def bench_uses_every_queue(lab):
     """Two data cores and two queues of each port: each core gets the chunks it owns by a queue of its own."""
     job = Job("bench", workers=2)
@@ -116,7 +116,7 @@ def bench_uses_every_queue(lab):
     assert counted.core("handed_over") == 0, counted.text
 
 
-@case()
+@case(waits=True)
 def bench_refuses_what_cannot_be(lab):
     """More elements than the job has, more queues than a port has, and a frame that the MTU does not carry."""
     job = Job("bench", workers=1, elements=64)
@@ -134,7 +134,7 @@ def bench_refuses_what_cannot_be(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def bench_sends_again_what_is_lost(lab):
     """Frames are lost both ways: results come late, and come; the search says that no rate is without loss."""
     job = Job("bench", workers=2, results="multicast")
@@ -166,7 +166,7 @@ def bench_fails_when_results_are_damaged(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def bench_says_why_it_cannot(lab):
     """Wrong words are exit code 2 and a sentence; a box that refuses is exit code 1 and its reason."""
     program, code = run_bench(lab, "--port", "net_memif0,role=server", "--switch", "10.0.0.1", "--address", "10.0.0.10/24")
@@ -184,7 +184,7 @@ def bench_says_why_it_cannot(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def bench_measures_the_data_plane_in_memory(lab):
     """--port memory needs nothing else: the loop beside its parts, and its latency at half its rate."""
     file = pathlib.Path(lab.directory, "bench.json")
@@ -197,7 +197,7 @@ def bench_measures_the_data_plane_in_memory(lab):
     assert runs["max"]["cycles_per_packet"] > 0
 
 
-@case()
+@case(waits=True)
 def bench_tells_the_cycles_of_each_step(lab):
     """--profile: the steps add up to the whole; first, last and other packets are as many as the chunks; a result is sent to all."""
     file, table = (pathlib.Path(lab.directory, name) for name in ("bench.json", "steps.csv"))
@@ -217,7 +217,7 @@ def bench_tells_the_cycles_of_each_step(lab):
     assert len(table.read_text().splitlines()) == 1 + len(steps) + 1
 
 
-@case()
+@case(waits=True)
 def bench_in_memory_takes_any_workers_and_elements(lab):
     """64, the last of them 252 chunks behind the first, so that results come late; one, whose ring is 25,000 chunks."""
     for workers, elements in ((64, 256), (1, 16)):

@@ -179,7 +179,7 @@ def an_abort_tells_the_workers_why(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def others_may_read_or_not_even_that(lab):
     """access: everybody lets any user look and nobody but us change; the other two close the door."""
     if not is_root():
@@ -301,7 +301,7 @@ def broken_clients_delay_nobody(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def two_daemons_do_not_share_a_socket(lab):
     """The second one says who is in its way, and takes nothing from the first."""
     box = run_box(lab, [Job("resnet")], control="access: owner")
@@ -315,7 +315,7 @@ def two_daemons_do_not_share_a_socket(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def completion_asks_the_daemon(lab):
     """bash completes nouns, verbs and the names of jobs."""
     box = run_box(lab, [Job("resnet"), Job("bert", workers=1)], control="access: owner")

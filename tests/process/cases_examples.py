@@ -35,6 +35,15 @@ def example_of_skipgrams(lab):
 
 
 @case()
+def example_of_a_table(lab):
+    """Rows on servers: hot ones through the box or all cold, the losses are the same."""
+    need_torch()
+    said = said_by(lab, "skipgram", "--table", "--steps", "20")
+    hot = [int(word.replace(",", "")) for word in re.findall(r"([\d,]+) of [\d,]+ pushed rows were hot", said)]
+    assert len(hot) == 2 and hot[0] == 0 < hot[1], said
+
+
+@case()
 def example_of_mpi(lab):
     built = [mpi for mpi in ("openmpi", "mpich") if shutil.which(f"mpicc.{mpi}") and
              pathlib.Path(Programs.build, f"host/mpi/libtally_mpi_{mpi}.so").exists()]

@@ -30,14 +30,14 @@ def restart_in_the_middle(lab, box, job, restarts, pause=0.3):
     box.stop()
 
 
-@case("release", "address", "thread")
+@case("release", "address", "thread", waits=True)
 def box_killed_and_started_again(lab):
     """kill -9 in the middle of operations: exact results, the same worker processes, a new epoch."""
     job = Job(workers=3)
     restart_in_the_middle(lab, run_box(lab, [job]), job, restarts=1)
 
 
-@case()
+@case(waits=True)
 def box_restarted_twice(lab):
     """Once more, with multicast results and two jobs' worth of memory."""
     job = Job(workers=2, results="multicast")
@@ -63,7 +63,7 @@ def box_killed_while_workers_are_idle(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def box_killed_while_forming(lab):
     """The first rank has joined and waits; the box that it joins in the end is another one."""
     job = Job(workers=2)
@@ -123,13 +123,13 @@ def workers_before_the_box(lab):
     box.stop()
 
 
-@case("release", "address", "thread")
+@case("release", "address", "thread", waits=True)
 def one_percent_lost(lab):
     """impair: 1 % of the frames each way."""
     lossy(lab, "1%", "--sizes 200000,353 --iterations 3")
 
 
-@case()
+@case(waits=True)
 def ten_percent_lost(lab):
     """impair: 10 %, more than any network a job should run on."""
     lossy(lab, "10%", "--sizes 50000,353 --iterations 3")
@@ -148,7 +148,7 @@ def lossy(lab, loss, script):
     assert f"frames are impaired on purpose, in and out: {loss} lost" in box.daemon.complained()
 
 
-@case("release", "address", "thread")
+@case("release", "address", "thread", waits=True)
 def every_fault_at_once(lab):
     """impair: loss in bursts, copies, reordering, flipped bits and delays each way, results to all and to each."""
     jobs = [Job(workers=2), Job(workers=2, name="group", results="multicast")]

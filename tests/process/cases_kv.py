@@ -1,12 +1,14 @@
 """Keys and values on tally-kv, and through a box: programs written for PS-lite as processes."""
 import json
 import pathlib
+import re
 import signal
 import socket
 
 from box import Job, run_box
-from lab import case
+from lab import Skipped, case
 from programs import Programs, wait_until
+from python_ranks import PYTHON, SCRIPTS, expect_good, package, variables_of, why_not
 
 
 def free_port():
@@ -116,6 +118,26 @@ def kv_stopped_by_signal(lab):
     assert program.wait() == 2 and "DMLC_NUM_WORKER is not set" in program.complained(), program.complained()
 
 
+def way_to(box, job, rank):
+    return {"TALLY_JOB": job.name, "TALLY_SWITCH": box.address(), "TALLY_ADDRESS": box.address_of(job.first_port + rank),
+            "TALLY_TOKEN": job.token, "TALLY_MTU": str(box.options.mtu), "TALLY_TRANSPORT": box.device_of(job.first_port + rank)}
+
+
+@case("address")
+def kv_table_with_hot_rows_in_a_box(lab):
+    """Two workers push rounds of a table: its hot rows go through the box, and all rows are as a map has them."""
+    job = Job("table", workers=2)
+    box = run_box(lab, [job])
+    system = System(lab, 2, 2)
+    system.work("table", 2, lambda rank: way_to(box, job, rank))
+    counted = system.finish()
+    assert all(one["tables"] == 1 and one["table_rounds"] == 60 and one["rows"] == 0 for one in counted), counted
+    for worker in system.workers:
+        hot, pairs, keys, sums = (int(word) for word in re.findall(r"\d+", worker.said()))
+        assert 1000 < hot < pairs and keys == 64 and sums == 60, worker.said()
+    box.stop()
+
+
 @case("address")
 def kv_dense_push_pull_through_a_box(lab):
     """PushPull of tensors is a sum of all workers in the box; the servers see none of it, and keys that differ are told to
@@ -123,9 +145,49 @@ def kv_dense_push_pull_through_a_box(lab):
     job = Job("dense", workers=2)
     box = run_box(lab, [job])
     system = System(lab, 2, 1)
-    system.work("dense", 2, lambda rank: {
-        "TALLY_JOB": job.name, "TALLY_SWITCH": box.address(), "TALLY_ADDRESS": box.address_of(job.first_port + rank),
-        "TALLY_TOKEN": job.token, "TALLY_MTU": str(box.options.mtu), "TALLY_TRANSPORT": box.device_of(job.first_port + rank)})
+    system.work("dense", 2, lambda rank: way_to(box, job, rank))
     counted = system.finish()[0]
     assert counted["pushes"] == counted["rows"] == 0, counted
+    box.stop()
+
+
+def run_python(lab, script, system, environment=lambda rank: {}):
+    """Two workers that are python's: a script of tests/python/kv.py."""
+    why = why_not()
+    if why:
+        raise Skipped(why)
+    return [lab.run(f"python{rank}", [PYTHON, str(SCRIPTS / "kv.py"), script],
+                    {**system.variables, **package(), "DMLC_ROLE": "worker", "DMLC_RANK": str(rank), **environment(rank)}) for rank in range(2)]
+
+
+@case()
+def kv_python_does_and_refuses(lab):
+    """All that tally.kv does, on two servers."""
+    system = System(lab, 2, 2)
+    expect_good(run_python(lab, "everything", system))
+    assert sum(one["refused"] for one in system.finish()) == 2
+
+
+@case(waits=True)
+def kv_python_wait_is_interrupted(lab):
+    system = System(lab, 2, 1)
+    first, other = run_python(lab, "interrupted", system)
+    assert first.process.wait(60) == -signal.SIGINT, first.complained()
+    other.write_line()
+    expect_good([other])
+
+
+@case(waits=True)
+def kv_python_tables(lab):
+    """Rounds of two workers, all rows cold and with hot ones; who leaves in the middle is named."""
+    for script in ("tables", "left"):
+        system = System(lab, 2, 2)
+        expect_good(run_python(lab, script, system))
+        system.finish()
+    job = Job("rows", workers=2)
+    box = run_box(lab, [job])
+    system = System(lab, 2, 2)
+    expect_good(run_python(lab, "tables", system, lambda rank: {**variables_of(box, job, rank), "TALLY_TOKEN": job.token,
+                                                                "TALLY_MTU": str(box.options.mtu), "MOST_HOT": "10"}))
+    system.finish()
     box.stop()

@@ -16,7 +16,7 @@ def wait_for_middle(workers, iteration=3):
         worker.wait_for("iteration", iteration)
 
 
-@case("release", "address", "thread")
+@case("release", "address", "thread", waits=True)
 def worker_killed(lab):
     """kill -9: the others hear within the lease and one second which rank is dead, and who joins anew goes on."""
     job = Job(workers=3, lease="1s")
@@ -114,7 +114,7 @@ def memif_says_why_it_does_not_connect(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def wrong_job_or_world(lab):
     """A job that is not declared, and a world of another size: refused with both numbers."""
     job = Job(workers=2)
@@ -199,7 +199,7 @@ def worker_paused_longer_than_rto(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def vanished_worker_of_one_job_only(lab):
     """The death of a worker is the affair of its job: the other one goes on."""
     jobs = [Job("doomed", workers=2, lease="1s"), Job("happy", workers=2)]

@@ -214,7 +214,7 @@ def a_trace_ends_with_its_reader(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def the_doctor_finds_no_problem_here(lab):
     """With a daemon that runs and without one: a machine that runs a box has no problem; who may not ask is told."""
     box = run_box(lab, [Job("resnet")], control="access: everybody")
@@ -234,7 +234,7 @@ def the_doctor_finds_no_problem_here(lab):
     assert code == OK and "of the machine alone" in said and out, (code, out, said)
 
 
-@case()
+@case(waits=True)
 def the_doctor_finds_what_a_box_lacks(lab):
     """A directory of sockets that everybody may write to is a problem: exit code 3, and the command mends it."""
     folder = pathlib.Path(lab.directory, "open")
@@ -253,7 +253,7 @@ def the_doctor_finds_what_a_box_lacks(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def final_counters_are_there_or_it_does_not_start(lab):
     """JSON as stats.get answers; of a tallyd that was killed nothing is there."""
     job = Job("resnet")

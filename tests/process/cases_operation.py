@@ -13,7 +13,7 @@ MEBIBYTE = 1 << 20
 HUGEPAGE_DEMAND = 128 * MEBIBYTE
 
 
-@case("release", "address", "thread")
+@case("release", "address", "thread", waits=True)
 def drains_on_sigterm(lab):
     """The running job finishes, a new one is refused with the reason, then tallyd ends with 0."""
     jobs = [Job("running", workers=2), Job("late", workers=1)]
@@ -149,7 +149,7 @@ def goes_on_without_hugepages(lab):
     assert "nr_hugepages" in said and "ordinary memory" in said, said
 
 
-@case()
+@case(waits=True)
 def ordinary_user(lab):
     """Neither the box nor the workers need root."""
     if not is_root():

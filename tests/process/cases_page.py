@@ -15,90 +15,15 @@ from cases_http import http_box
 from counters import call
 from http_client import get
 from lab import case
-from page_figures import FORMS, NOTHING, RECORDER, check_numbers, fixed
-from page_stage import Stage, frame_of, plan_of
+from page_figures import FORMS, NOTHING, RECORDER, check_numbers
+from page_stage import Stage, frame_of
+from page_topology import check_topology
+from page_view import CONTRAST, WIDE, WIDTHS, card_of, check_quiet, choose, look_at, text_of, wait_for_another
 from programs import wait_until
 from workers import TestWorker
 
 PICTURES = os.environ.get("PAGE_PICTURES")  # a folder that gets the pictures of docs/images
 PATIENCE = 120
-WIDTHS = (320, 480, 768, 1024, 1440, 1920, 2560, 3840)
-# Texts whose contrast with what is behind them is below 4.5, or 3 where they are large; and how many were looked at.
-CONTRAST = """
-const channel = c => (c /= 255) <= .04045 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4;
-const light = ([r, g, b]) => .2126 * channel(r) + .7152 * channel(g) + .0722 * channel(b);
-const parts = text => { const n = text.match(/[\\d.]+/g).map(Number); return n.length < 4 ? [...n, 1] : n; };
-const over = (top, below) => top.slice(0, 3).map((c, i) => c * top[3] + below[i] * (1 - top[3]));
-function behind(node) {
-  const stack = [];
-  for (; node; node = node.parentElement) stack.push(parts(getComputedStyle(node).backgroundColor));
-  return stack.reverse().reduce((below, top) => over(top, below), [255, 255, 255]);
-}
-const bad = [];
-let seen = 0;
-const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-while (walker.nextNode()) {
-  const node = walker.currentNode.parentElement, style = getComputedStyle(node);
-  if (!walker.currentNode.data.trim() || !node.checkVisibility({visibilityProperty: true})) continue;
-  if (node.closest("script, style, option, .unseen")) continue;
-  const ground = behind(node), ink = over(parts(node.closest("svg.plot") ? style.fill : style.color), ground);
-  const [a, b] = [light(ink), light(ground)].sort((x, y) => y - x), ratio = (a + .05) / (b + .05);
-  seen++;
-  if (ratio < 4.5) bad.push([walker.currentNode.data.trim().slice(0, 40), ratio.toFixed(2), style.color]);
-}
-return {bad, seen};
-"""
-# What reaches beyond the screen, and is not cut off by what it stands in.
-WIDE = """
-const width = document.documentElement.clientWidth;
-const seen = [...document.querySelectorAll("body *")].filter(node => node.checkVisibility());
-const named = node => node.tagName + "." + node.className + " " + node.textContent.slice(0, 30);
-const out = seen.filter(node => !node.closest(".unseen, .skip, svg, thead") && node.getBoundingClientRect().width > 0
-  && node.getBoundingClientRect().right > width + 1).map(named);
-const inside = seen.filter(node => node.scrollWidth > node.clientWidth + 1
-  && ["auto", "scroll"].includes(getComputedStyle(node).overflowX)).map(named);
-return {out, inside, scroll: document.documentElement.scrollWidth, width};
-"""
-
-
-def wait_for_another(browser, seen):
-    browser.wait_for(
-    "another snapshot",
-    "return document.documentElement.dataset.snapshot !== arguments[0] && document.documentElement.dataset.before",
-     str(seen))
-
-
-def look_at(lab, port):
-    """A browser with the page, which shows rates; everything that it gets is kept."""
-    browser = Browser(lab)
-    browser.resize(1440, 1000)
-    browser.protocol("Page.addScriptToEvaluateOnNewDocument", source=RECORDER)
-    browser.open(f"http://127.0.0.1:{port}/")
-    browser.wait_for("rates", "return document.documentElement.dataset.before")
-    return browser
-
-
-def check_quiet(browser):
-    messages = browser.console()
-    assert not messages, messages
-
-
-def text_of(browser, selector):
-    """As people read it; empty: it is not there, or hidden."""
-    return browser.run("return document.querySelector(arguments[0])?.innerText ?? ''", selector)
-
-
-def card_of(browser, name):
-    """The text of a job's card; empty: there is none."""
-    return browser.run("""return [...document.querySelectorAll('.job')]
-        .find(card => card.querySelector('.name').textContent === arguments[0])?.innerText ?? ''""", name)
-
-
-def choose(browser, selector, value):
-    """In a list of choices."""
-    browser.run("""const list = document.querySelector(arguments[0]);
-        list.value = arguments[1];
-        list.dispatchEvent(new Event('input'));""", selector, value)
 
 
 def lively(lab):
@@ -139,23 +64,15 @@ def page_shows_what_the_box_says(lab):
         assert set(forms) == set(FORMS), forms
         # One refresh behind at most: it soon has what somebody else was told.
         told = call_box(port)["snapshot"]
-        browser.wait_for(
-    "the snapshot that others see",
-    "return Number(document.documentElement.dataset.snapshot) >= arguments[0]",
-     told)
+        browser.wait_for("the snapshot that others see",
+            "return Number(document.documentElement.dataset.snapshot) >= arguments[0]", told)
         stop(workers)
         browser.wait_for("the straggler", "return document.querySelector('tr.late')")
-        wait_until(
-    "its mark in words",
-    lambda: re.search(
-        r"\u25b2 LATE: rank 2 \(10\.0\.0\.3\)",
-        card_of(
-            browser,
-            "resnet50")),
-             PATIENCE)
+        wait_until("its mark in words",
+            lambda: re.search(r"\u25b2 LATE: rank 2 \(10\.0\.0\.3\)", card_of(browser, "resnet50")), PATIENCE)
         late = browser.run(
-    "return [...document.querySelectorAll('.job')].filter(c => c.querySelector('.name').textContent === 'resnet50')"
-    ".flatMap(c => [...c.querySelectorAll('tr.late')]).map(row => row.innerText)")
+            "return [...document.querySelectorAll('.job')].filter(c => c.querySelector('.name').textContent === 'resnet50')"
+            ".flatMap(c => [...c.querySelectorAll('tr.late')]).map(row => row.innerText)")
         assert len(late) == 1 and "LATE" in late[0] and "10.0.0.3:" in late[0] and "at p2" in late[0], late
         assert "need" in text_of(browser, "#health") and "resnet50" in text_of(browser, "#problems")
         wait_until("the job that waits", lambda: "1 of 2 joined" in card_of(browser, "gpt-small"), PATIENCE)
@@ -244,30 +161,19 @@ def page_says_when_the_box_is_gone_and_comes_back_by_itself(lab):
             }).observe(document.documentElement, {attributes: true, attributeFilter: ["data-snapshot"]});""")
         last = int(browser.run("return document.documentElement.dataset.snapshot"))
         box.kill()
-        browser.wait_for(
-    "word of it",
-     "return /No news for \\d+ s; last seen \\d+ \\w+, [\\d:]+/.test(document.querySelector('#frozen').innerText)")
+        browser.wait_for("word of it",
+            "return /No news for \\d+ s; last seen \\d+ \\w+, [\\d:]+/.test(document.querySelector('#frozen').innerText)")
         assert text_of(browser, "#live") == "Frozen"
         kept = text_of(browser, "#jobs")
         assert "resnet" in kept and "2 of 2 joined" in kept, "what was seen last stays"
         counting = browser.run("return document.querySelector('#frozen').innerText")
-        browser.wait_for(
-    "the seconds to go on",
-    "return document.querySelector('#frozen').innerText !== arguments[0]",
-     counting)
+        browser.wait_for("the seconds to go on", "return document.querySelector('#frozen').innerText !== arguments[0]", counting)
         assert browser.run(CONTRAST)["bad"] == []
         box.start()
-        browser.wait_for(
-    "the next life",
-     "return document.querySelector('#frozen').hidden && window.firsts.length > 0 && document.documentElement.dataset.before")
-        wait_until(
-    "the job to sum again",
-    lambda: "2 of 2 joined" in card_of(
-        browser,
-        "resnet") and "running" in card_of(
-            browser,
-            "resnet"),
-             PATIENCE)
+        browser.wait_for("the next life",
+            "return document.querySelector('#frozen').hidden && window.firsts.length > 0 && document.documentElement.dataset.before")
+        wait_until("the job to sum again",
+            lambda: "2 of 2 joined" in card_of(browser, "resnet") and "running" in card_of(browser, "resnet"), PATIENCE)
         wait_for_another(browser, last)
         check_numbers(browser)
         assert browser.run("return window.negative") == []
@@ -288,9 +194,8 @@ def page_shows_an_abort_and_what_people_write_as_text(lab):
         at_work(box, job)
     with look_at(lab, port) as browser:
         call(box.control, "job.abort", name="resnet", reason=reason)
-        browser.wait_for(
-    "the abort in the log",
-     "return [...document.querySelectorAll('#events li')].some(row => row.textContent.includes('job.aborted'))")
+        browser.wait_for("the abort in the log",
+            "return [...document.querySelectorAll('#events li')].some(row => row.textContent.includes('job.aborted'))")
         wait_until("the card to say so", lambda: "ABORTED" in card_of(browser, "resnet"), PATIENCE)
         shown = next(one for one in call_box(port)["jobs"]["jobs"] if one["name"] == "resnet")["reason"]
         assert "<img src=x" in shown, shown
@@ -370,9 +275,8 @@ def page_of_200_jobs_stays_usable(lab):
         browser.wait_for("closed cards", "return document.querySelectorAll('.job tr').length === 0")
         for number in range(199):
             call(box.control, "job.remove", name=f"train-{number:03}")
-        browser.wait_for(
-    "their end",
-     "return [...document.querySelectorAll('.job .badge')].filter(node => node.textContent !== 'gone').length === 1")
+        browser.wait_for("their end",
+            "return [...document.querySelectorAll('.job .badge')].filter(node => node.textContent !== 'gone').length === 1")
         check_quiet(browser)
 
 
@@ -462,9 +366,8 @@ def page_of_a_box_that_says_strange_things(lab):
         def show(one, wait=True):
             frames.put(frame_of("box", one))
             if wait:
-                browser.wait_for("the snapshot",
-    "return document.documentElement.dataset.snapshot === arguments[0]",
-     str(one["snapshot"]))
+                browser.wait_for("the snapshot", "return document.documentElement.dataset.snapshot === arguments[0]",
+                                 str(one["snapshot"]))
 
         show(step(1))
         show(step(2, results=2**63 + 7005, contributions=2**60 + 5 * 10**7))
@@ -482,21 +385,14 @@ def page_of_a_box_that_says_strange_things(lab):
         assert not [number for number in numbers if re.search(r"[-\u2212]\d|NaN|Infinity|undefined|null", number["text"])]
         frames.put(frame_of("gap", {"missed": 7}))
         for number in (1, 2, 2):
-            frames.put(frame_of("event",
-    {"number": number,
-    "unix_ns": time.time_ns() // 10**9 * 10**9,
-    "event": "job.aborted",
-    "level": "error",
-    "job": evil,
-    "rank": None,
-    "port": None,
-     "text": evil}))
+            frames.put(frame_of("event", {
+                "number": number, "unix_ns": time.time_ns() // 10**9 * 10**9, "event": "job.aborted", "level": "error",
+                "job": evil, "rank": None, "port": None, "text": evil}))
         for number in range(3, 700):
             frames.put(frame_of("event", {"number": number, "unix_ns": number, "event": "log",
                        "level": "info", "job": None, "rank": None, "port": None, "text": f"line {number}"}))
-        browser.wait_for(
-    "the last event",
-     "return document.querySelector('#events').firstChild?.textContent.includes('line 699')")
+        browser.wait_for("the last event",
+            "return document.querySelector('#events').firstChild?.textContent.includes('line 699')")
         assert browser.run("return document.querySelectorAll('#events li').length") <= 500
         assert browser.run("return document.querySelectorAll('img, main script, main p p').length") == 0
         assert evil in browser.run("return document.title"), "as it is, and nothing of it ran"
@@ -518,77 +414,3 @@ def page_of_a_box_that_says_strange_things(lab):
         assert text_of(browser, "#live").startswith("Live")
         check_numbers(browser)
         check_topology(browser, stage, lambda number, planning: show(dict(step(number), plan={"planning": planning})), evil)
-
-
-def planned_numbers(browser, plan):
-    """Every number of the topology is the plan's; how many there are."""
-    def value(path):
-        names, row = re.findall(r"\w+", path), plan
-        for name in names:
-            row = row[int(name) if name.isdigit() else name]
-        return row
-    seen = browser.run("return [...document.querySelectorAll('[data-plan]')].map(node => [node.dataset.plan, node.textContent])")
-    for path, text in seen:
-        above, _, below = path.partition(" / ")
-        wanted = f"{fixed(100 * value(above) / value(below), 0)}\u00a0%" if below else fixed(value(above), 2)
-        assert text == wanted, (path, text, wanted)
-    return len(seen)
-
-
-def check_topology(browser, stage, show, evil):
-    """The section of the plans, of a stage whose snapshots `show` sends: it is there while the box plans, every number is the
-    plan's, names are text, arrow keys read it, and it fits a phone and 64 racks."""
-    hidden = "return document.querySelector('#topology').hidden"
-    assert browser.run(hidden), "nobody plans"
-    plan = plan_of(4, 2)
-    plan["jobs"][0].update(name=evil, full=evil, why=evil)
-    plan["jobs"].append({"name": "bert", "planned": False, "home": "10.0.0.9", "error": "its home plans it, box 10.0.0.9: ask there"})
-    plan["links"][4].update(capacity_gbps=0, load_gbps=0)
-    plan["boxes"][2].update(name=evil, address=evil)
-    plan["boxes"][3].update(state="unknown", load_gbps=0)
-    stage.plan = plan
-    show(62, True)
-    browser.wait_for("the topology", "return document.querySelector('#topology').innerText.includes('bert')")
-    # Jobs: 3 and what is full; at the switches boxes 3, servers 4, hosts 4; wires 7; a table of all that is loaded.
-    assert planned_numbers(browser, plan) > 30
-    told = text_of(browser, "#plans")
-    assert "A ring would be faster, and needs no box: 12.90 Gbit/s" in told and evil in told, told
-    assert "no plan: its home plans it, box 10.0.0.9: ask there" in told, told
-    drawn = browser.run("return document.querySelector('#map').textContent")
-    assert all(word in drawn for word in ("LOST", "DOWN", "unused", "spine2")), drawn
-
-    def detail():
-        return browser.run("return document.querySelector('#map-detail').textContent")
-
-    browser.run("document.querySelector('#map').focus()")
-    for key, words in (("\ue011", "spine1"), ("\ue015", "a rack of 8 hosts, 8 workers"), ("\ue010", "rack4"), ("\ue013", "spine2"),
-                       ("\ue012", "spine1")):
-        browser.press(key)
-        assert words in detail(), (key, detail())
-        planned_numbers(browser, plan)
-    browser.press("\ue00c")
-    assert detail().startswith("Hover"), detail()
-    assert browser.run("return document.querySelectorAll('img, main script').length") == 0
-    browser.run("document.querySelector('#loads').open = true")
-    for scheme in ("light", "dark"):
-        browser.prefer(color_scheme=scheme)
-        assert browser.run(CONTRAST)["bad"] == [], scheme
-    stage.plan = plan_of(64, 8)
-    browser.run("planAt = -Infinity")
-    show(63, True)
-    browser.wait_for("64 racks", "return document.querySelectorAll('#map .rack').length === 64")
-    for width in WIDTHS[::3]:
-        browser.resize(width, 1000)
-        browser.wait_for("the drawing to fit", "return Math.abs(document.querySelector('#map').viewBox.baseVal.width"
-                         " - document.querySelector('#map').clientWidth) < 1")
-        wide = browser.run(WIDE)
-        assert wide["scroll"] == width and not wide["out"] and not wide["inside"], (width, wide)
-        overlaps = browser.run("""const boxes = [...document.querySelectorAll('#map .place')].map(node => node.getBBox());
-            return boxes.filter((a, i) => boxes.some((b, j) => j > i && a.x < b.x + b.width && b.x < a.x + a.width
-              && a.y < b.y + b.height && b.y < a.y + a.height)).length""")
-        assert overlaps == 0, (width, overlaps)
-        planned_numbers(browser, stage.plan)
-    browser.resize(1440, 1000)
-    show(64, False)
-    browser.wait_for("nothing", hidden)
-    assert all(one["source"] == "network" for one in browser.console()), "only that the stream was refused"

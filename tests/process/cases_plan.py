@@ -24,7 +24,7 @@ def near(value, wanted, share=1e-6):
     assert abs(value - wanted) <= share * wanted, (value, wanted)
 
 
-@case("release", "address")
+@case("release", "address", waits=True)
 def plan_show_has_the_rates_of_the_closed_forms(lab):
     """4 racks of 8, boxes and servers of 100 G: 12.5 without boxes, 23.4375 by own racks, at most 24.61."""
     del lab
@@ -40,7 +40,7 @@ def plan_show_has_the_rates_of_the_closed_forms(lab):
     assert "at most  24.61 Gbit/s" in text and "23.44" in text and max(map(len, text.splitlines()[1:])) <= 100, text
 
 
-@case()
+@case(waits=True)
 def plan_show_has_the_rates_of_the_article(lab):
     """The fat tree with 50 workers: none 1.6, own racks 3.565, at most 9.538; one draw for each worker loses most of it."""
     del lab
@@ -52,7 +52,7 @@ def plan_show_has_the_rates_of_the_article(lab):
     assert job["without_gbps"]["independent"] < 0.5 * job["rate_gbps"]
 
 
-@case()
+@case(waits=True)
 def plan_show_of_one_rack(lab):
     """Two jobs share one box, which is wide enough; narrower, a ring is faster and is said to be."""
     text = run_plan("show", CONF / "cluster-one-rack.yaml")
@@ -88,7 +88,7 @@ def plan_buy_says_where_and_the_page_shows_it(lab):
     assert all(after["total_gbps"] >= before["total_gbps"] for before, after in zip(found, found[1:]))
 
 
-@case()
+@case(waits=True)
 def plan_buy_only_where_there_is_room(lab):
     del lab
     found = json.loads(run_plan("buy", LEAF_SPINE, "--boxes", 9, "--rate", "50G", "--json"))
@@ -98,7 +98,7 @@ def plan_buy_only_where_there_is_room(lab):
     assert found["places"] == ["rack2", "rack3"]
 
 
-@case()
+@case(waits=True)
 def plan_what_if_shows_before_and_after(lab):
     del lab
     answer = json.loads(run_plan("what-if", LEAF_SPINE, "--lose", "box=rack1", "--lose", "link=spine1-rack2", "--json"))
@@ -135,7 +135,7 @@ def plan_mistakes_say_what_to_do(lab):
         assert said in complaint, (words, complaint)
 
 
-@case()
+@case(waits=True)
 def plan_says_when_its_answer_was_cut(lab):
     del lab
     with open("/dev/full", "w", encoding="ascii") as full:

@@ -16,7 +16,7 @@ def run_ranks(lab, script, *arguments, workers=2, **options):
     return box, [rank_of(box, job, rank, script, *arguments) for rank in range(workers)]
 
 
-@case()
+@case(waits=True)
 def python_sums_and_mistakes(lab):
     """All that the package does, over a box that loses frames."""
     box, ranks = run_ranks(lab, "sums.py", "everything", workers=3, loss="1%")
@@ -24,7 +24,7 @@ def python_sums_and_mistakes(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def python_wait_is_interrupted(lab):
     """Ctrl-C gets through, and the other rank hears why the job ended."""
     _, ranks = run_ranks(lab, "sums.py", "interrupted")

@@ -92,7 +92,7 @@ def server_killed_and_started_again(lab):
     check_slots(box.stop(), job)
 
 
-@case()
+@case(waits=True)
 def server_gone_for_good(lab):
     """A server that does not come back is named when its lease ends."""
     job = Job("job", discipline="shared", elements=32, servers=1, lease="1s")
@@ -108,7 +108,7 @@ def server_gone_for_good(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def server_with_too_little_memory(lab):
     """What the server cannot hold it refuses by name; the workers offer it again, and every sum is exact."""
     job = Job("job", discipline="shared", elements=32, servers=1)

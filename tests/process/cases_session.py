@@ -35,7 +35,7 @@ def members_of(box, name):
             for rank in shown["ranks"]]
 
 
-@case("release", "address")
+@case("release", "address", waits=True)
 def session_runs_from_its_declaration(lab):
     """It runs without a packet, the counters name its members, and a worker that asks to join it is told what it is."""
     job, session = Job(workers=2), Session()

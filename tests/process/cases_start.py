@@ -71,7 +71,7 @@ def check_here_leaves_a_running_box_alone(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def two_daemons_of_one_instance(lab):
     """The second is refused by the name and the process of the first, however often it is tried; after kill -9 the
     name is free at once."""

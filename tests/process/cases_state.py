@@ -246,7 +246,7 @@ def sigusr2_keeps_jobs_and_sigterm_does_not(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def a_full_disk_fails_the_verb_and_changes_nothing(lab):
     """ENOSPC on a file system of its own: -32015 with its reason, the job is not there, and what was kept is."""
     if not is_root():
@@ -282,7 +282,7 @@ def a_full_disk_fails_the_verb_and_changes_nothing(lab):
         subprocess.run(["umount", "-l", folder], check=False)
 
 
-@case()
+@case(waits=True)
 def an_unfit_state_file_is_set_aside(lab):
     """Torn: named in the log, kept under another name, and the box starts with the jobs of its file."""
     box = kept_box(lab, [Job("resnet")])
@@ -303,7 +303,7 @@ def an_unfit_state_file_is_set_aside(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def without_a_folder_tallyctl_says_so(lab):
     """control.state: none: the job is there until tallyd ends, the answer says that, and a restart is refused."""
     box = run_box(lab, [Job("resnet")], control="access: owner, state: none")

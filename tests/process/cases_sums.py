@@ -48,7 +48,7 @@ def counters_agree_with_the_workers(lab):
     assert copies == total(workers, "retransmissions") + total(workers, "queries"), after.text
 
 
-@case("release", "address")
+@case("release", "address", waits=True)
 def world_of_one(lab):
     """N = 1: every contribution is its own result."""
     job = Job(workers=1)
@@ -57,7 +57,7 @@ def world_of_one(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def two_data_cores_give_the_bits_of_one(lab):
     """The slots are divided between two cores; no bit depends on it."""
     if len(cpus_of_ours()) < 2:
@@ -77,7 +77,7 @@ def two_data_cores_give_the_bits_of_one(lab):
     assert results[0] == results[1]
 
 
-@case()
+@case(waits=True)
 def two_data_cores_and_one_queue(lab):
     """A port with one queue: the core that does not read it gets its packets through a ring."""
     if len(cpus_of_ours()) < 2:
@@ -102,7 +102,7 @@ def jumbo_frames(lab):
     box.stop()
 
 
-@case("release", "address")
+@case("release", "address", waits=True)
 def multicast_results(lab):
     """One group address for all members instead of a frame for each."""
     job = Job(workers=3, results="multicast")
@@ -113,7 +113,7 @@ def multicast_results(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def over_ipv6(lab):
     """The longer headers leave room for 336 values."""
     job = Job(workers=2)
@@ -124,7 +124,7 @@ def over_ipv6(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def staged_execution_gives_the_bits_of_the_fused(lab):
     """The execution that checks a chip's rules at every access makes the same sums."""
     results = []
@@ -136,7 +136,7 @@ def staged_execution_gives_the_bits_of_the_fused(lab):
     assert results[0] == results[1]
 
 
-@case()
+@case(waits=True)
 def everybody_polls(lab):
     """Neither box nor workers ever sleep, though they are more than the CPUs of a small machine."""
     job = Job(workers=2)
@@ -159,7 +159,7 @@ def three_ranks_in_one_process(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def eight_workers(lab):
     """More workers than the machine has cores."""
     job = Job(workers=8)
@@ -183,7 +183,7 @@ def leaves_and_joins_again(lab):
     assert box.daemon.complained().count("ended: every rank has left") == 4
 
 
-@case()
+@case(waits=True)
 def small_packets_small_window(lab):
     """elements and window of the job are smaller than what the workers could do."""
     job = Job(workers=2, elements=32, window=16)
@@ -195,7 +195,7 @@ def small_packets_small_window(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def worker_asks_for_fewer_elements(lab):
     """TALLY_ELEMENTS of one rank lowers the packets of all."""
     job = Job(workers=2)

@@ -8,7 +8,7 @@ from programs import Programs, wait_until
 from sessions import ALL, OPERATIONS, Matrix, SessionBox, expect_right, play
 
 
-@case()
+@case(waits=True)
 def switchml_clients_of_every_shape(lab):
     """2, 3, 8, 16 workers x 1, 4 threads x 64, 256 elements x no loss, 1 %: int32 and float32, odd sizes, each a session."""
     box = SessionBox(lab, ALL).start()
@@ -24,7 +24,7 @@ def expect_seen(box, name):
     assert ranks and all(rank["seen_ns_ago"] is not None for rank in ranks), ranks
 
 
-@case()
+@case(waits=True)
 def switchml_clients_on_ports_of_their_own(lab):
     """Three members on three ports, which lose frames in the box as well."""
     matrix = Matrix(workers=(3,), threads=(2,), losses=("0.5%",))
@@ -37,7 +37,7 @@ def switchml_clients_on_ports_of_their_own(lab):
     assert counted.jobs["s0"]["phase"] == "ended", counted.text
 
 
-@case()
+@case(waits=True)
 def switchml_members_of_a_session_that_is_gone(lab):
     """SIGHUP takes one of two sessions away: the counters go on to show when its members were seen."""
     matrix = Matrix(payloads=(256, 1024))
@@ -54,7 +54,7 @@ def switchml_members_of_a_session_that_is_gone(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def switchml_clients_that_believe_repeated_results(lab):
     """As observed, 63 of 64 repeated results count as new ones: without loss the box must not send any."""
     matrix = Matrix(workers=(2, 3), threads=(1, 4))
@@ -65,7 +65,7 @@ def switchml_clients_that_believe_repeated_results(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def switchml_stale_packets_are_not_added(lab):
     """Small operations leave timers running: old packets come with the values of today, and change no sum."""
     matrix = Matrix(workers=(2, 3))
@@ -91,7 +91,7 @@ def switchml_members_that_are_late(lab):
         box.stop()
 
 
-@case()
+@case(waits=True)
 def switchml_clients_start_again(lab):
     """The same clients a second time, with other values and numbers from 0 again: in another run the sums are the new ones."""
     matrix = Matrix(workers=(2, 3), threads=(2,))
@@ -123,7 +123,7 @@ def switchml_clients_without_a_reset_are_refused_and_named(lab):
     box.stop()
 
 
-@case()
+@case(waits=True)
 def switchml_clients_of_the_original_rules(lab):
     """tsi: opaque, with packet numbers that mean nothing: exact where paths keep the order of frames, as memif does."""
     matrix = Matrix(workers=(2, 8), threads=(1, 4), losses=("0", "1%"), tsi="opaque")
@@ -136,7 +136,7 @@ def switchml_clients_of_the_original_rules(lab):
     assert not any("stale" in reasons for reasons in counted.drops.values()), counted.text
 
 
-@case()
+@case(waits=True)
 def switchml_clients_find_what_is_wrong(lab):
     """One bit of one reply differs: exit code 1, and which; without the judge the sum is wrong. Right ones are right."""
     if not Programs.original_box:
@@ -155,7 +155,7 @@ def switchml_clients_find_what_is_wrong(lab):
         assert switch.wait() == 0 and " 0 frames of strangers" in switch.said(), switch.said()
 
 
-@case()
+@case(waits=True)
 def switchml_clients_say_why_they_cannot(lab):
     """Wrong words are exit code 2 and a sentence; a switch that does not answer is exit code 1 and who waits."""
     matrix = Matrix()

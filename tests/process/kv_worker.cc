@@ -1,8 +1,10 @@
-// A worker of a key-value system as its owner would write it for PS-lite: `ps/ps.h` and the environment, nothing else of ours.
+// A worker of a key-value system as its owner would write it: for PS-lite, with `ps/ps.h` and the environment and nothing
+// else of ours; or with a table.
 //
 //   app     pushes 10,000 keys 50 times and pulls them: 50 times the values
 //   hold    pushes, says so, waits for a line, pushes again and says what became of it
 //   dense   PushPulls: every worker gets the sum of all; then with keys that differ, which all are told
+//   table   rounds of a table, of keys of which few come often: rows are as a map has them; says how many pairs were hot
 //   rate    N: pushes and pulls N keys for a while and says how many a second
 //
 // Says 'good', or what is wrong, with exit code 1.
@@ -13,11 +15,14 @@
 #include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <map>
+#include <random>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "ps/ps.h"
+#include "tally/kv_table.h"
 
 namespace {
 
@@ -101,6 +106,55 @@ void dense() {
          "no sum after a refusal");
 }
 
+void table() {
+  constexpr std::size_t kWidth = 4;
+  constexpr std::uint64_t kRounds = 60;
+  tally::kv::Table table(
+      {.width = kWidth, .rule = tally::kv::Rule::kSgd, .rate = 0.5F, .most_hot = 64, .every = 16});
+  std::map<ps::Key, std::vector<float>> model;
+  std::vector<std::mt19937_64> draws;
+  for (int worker = 0; worker < ps::NumWorkers(); ++worker) draws.emplace_back(worker + 1);
+  const auto check = [&](const char* when) {
+    std::vector<ps::Key> keys;
+    std::vector<float> expected;
+    for (const auto& [key, row] : model) {
+      keys.push_back(key);
+      expected.insert(expected.end(), row.begin(), row.end());
+    }
+    std::vector<float> rows(expected.size());
+    table.pull(keys, rows);
+    expect(rows == expected, std::string("rows are wrong ") + when);
+  };
+  for (std::uint64_t round = 0; round < kRounds; ++round) {
+    for (int worker = 0; worker < ps::NumWorkers(); ++worker) {
+      // Zipf's law with exponent 1, over 2^16 keys; whole numbers, so that sums are exact in any order.
+      auto& draw = draws[static_cast<std::size_t>(worker)];
+      std::map<ps::Key, std::vector<float>> batch;
+      for (int lookup = 0; lookup < 400; ++lookup) {
+        const auto number = std::exp2(16.0 * static_cast<double>(draw() >> 11) / 9007199254740992.0);
+        const ps::Key key = ps::kMaxKey / 65'536 * static_cast<ps::Key>(number - 1);
+        batch[key].assign(kWidth, static_cast<float>(draw() % 9) - 4);
+      }
+      std::vector<ps::Key> keys;
+      std::vector<float> gradients;
+      for (const auto& [key, gradient] : batch) {
+        keys.push_back(key);
+        gradients.insert(gradients.end(), gradient.begin(), gradient.end());
+        auto& row = model[key];
+        row.resize(kWidth);
+        for (std::size_t i = 0; i < kWidth; ++i) row[i] -= 0.5F * gradient[i];
+      }
+      if (worker == ps::MyRank()) table.push(keys, gradients);
+    }
+    if (round % 10 == 9) check("in the rounds");
+  }
+  const auto counted = table.statistics();
+  std::cout << "hot pairs " << counted.hot_pairs << " of " << counted.hot_pairs + counted.cold_pairs
+            << ", keys " << counted.hot_keys << ", sums " << tally::kv::Node::process().statistics().sums
+            << std::endl;
+  table.close();
+}
+
 void rate(std::size_t count, int depth) {
   ps::KVWorker<float> kv(0, 0);
   const auto keys = keys_of(count, ps::MyRank());
@@ -131,6 +185,7 @@ int main(int argc, char** argv) {
     if (what == "app") app();
     if (what == "hold") hold();
     if (what == "dense") dense();
+    if (what == "table") table();
     if (what == "rate") rate(std::strtoull(argv[2], nullptr, 10), std::atoi(argv[3]));
     ps::Finalize(0);
     std::cout << "good" << std::endl;

@@ -74,19 +74,14 @@ def turn(ns):
 FORMS = {
     "count": lambda x: f"{int(x):,}" if x < 1e6 else short(x),
     "exact": lambda x: f"{int(x):,}" if x < 2**53 else "about\u00a0" + short(x),
-    "plain": lambda x: str(
-        int(x)),
-        "bytes": binary,
-        "ago": lambda x: duration(
-            x / 1e9) + " ago",
-            "turn": turn,
-            "rate": lambda x: short(x) + "/s",
-            "bits": lambda x: short(
-                x,
-                "bit/s"),
-                "share": lambda x: fixed(
-                    100 * x,
-                     0) + "\u00a0%"}
+    "plain": lambda x: str(int(x)),
+    "bytes": binary,
+    "ago": lambda x: duration(x / 1e9) + " ago",
+    "turn": turn,
+    "rate": lambda x: short(x) + "/s",
+    "bits": lambda x: short(x, "bit/s"),
+    "share": lambda x: fixed(100 * x, 0) + "\u00a0%",
+}
 RATES = ("rate", "bits", "share")
 
 

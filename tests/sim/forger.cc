@@ -11,9 +11,9 @@
 namespace tally::sim {
 namespace {
 
-bool has_values(PacketType type) noexcept {
+bool is_data(PacketType type) noexcept {
   return type == PacketType::kContribute || type == PacketType::kResult || type == PacketType::kAnswer ||
-         type == PacketType::kPartial;
+         type == PacketType::kPartial || type == PacketType::kZeroRun;
 }
 
 // The CRC of a payload is in sum1 of whatever control says and hears.
@@ -30,7 +30,7 @@ void seal_all(Bytes& datagram) {
 std::optional<Bytes> Forger::changed(const Bytes& frame) {
   if (frame.size() < kOuterBytes + kHeaderBytes) return std::nullopt;
   Bytes datagram(frame.begin() + kOuterBytes, frame.end());
-  if (has_values(header_of(datagram).type)) return std::nullopt;
+  if (is_data(header_of(datagram).type)) return std::nullopt;
   const std::size_t payload = datagram.size() - kHeaderBytes;
   const auto times = rng_.between(1, 3);
   for (std::uint64_t i = 0; i < times; ++i) {
@@ -59,14 +59,14 @@ Bytes Forger::made_up(bool for_box) {
   for (std::byte& b : datagram) b = std::byte{static_cast<unsigned char>(rng_.below(256))};
   Header h = header_of(datagram);
   h.version = kWireVersion;
-  h.type = static_cast<PacketType>(rng_.between(1, 17));
+  h.type = static_cast<PacketType>(rng_.between(1, raw(PacketType::kZeroRun)));
   h.flags = rng_.chance(0.8) ? std::uint8_t{0} : h.flags;
   h.job = Be(static_cast<std::uint16_t>(rng_.below(4)));
   h.rank = Be(for_box ? static_cast<std::uint16_t>(rng_.below(4)) : raw(kSwitchRank));
   if (rng_.chance(0.5)) h.slot = Be(static_cast<std::uint32_t>(rng_.below(4)));  // the reason of a REJECT
   if (rng_.chance(0.5)) h.chunk = Be(static_cast<std::uint32_t>(rng_.below(64)));
   if (rng_.chance(0.3)) h.cookie = {};
-  if (has_values(h.type) || h.type == PacketType::kQuery) h.elements = {};
+  if (is_data(h.type) || h.type == PacketType::kQuery) h.elements = {};
   set_header(datagram, h);
   // A JOIN by its name and sizes, with no tag.
   if (h.type == PacketType::kJoin && datagram.size() == kHeaderBytes + sizeof(JoinPayload) + kTagBytes + 4) {

@@ -42,7 +42,7 @@ def end(boxes, workers):
     boxes.stop()
 
 
-@case("release", "address")
+@case("release", "address", waits=True)
 def boxes_sum_one_job_together(lab):
     """Every sum is right, and each box has taken its part."""
     boxes = SeveralBoxes(lab, make_job(), boxes=3).start()
@@ -52,7 +52,7 @@ def boxes_sum_one_job_together(lab):
     boxes.stop()
 
 
-@case()
+@case(waits=True)
 def boxes_workers_join_at_any_of_them(lab):
     """Whom they ask first leads them to the home."""
     boxes = SeveralBoxes(lab, make_job()).start()
@@ -61,7 +61,7 @@ def boxes_workers_join_at_any_of_them(lab):
     boxes.stop()
 
 
-@case()
+@case(waits=True)
 def boxes_one_is_lost(lab):
     """kill -9 of a box that is not the home: the others go on without it, no sum is wrong. It comes back, and is in the next plan."""
     boxes = SeveralBoxes(lab, make_job()).start()
@@ -225,7 +225,7 @@ def boxes_one_forgets(lab):
     end(boxes, workers)
 
 
-@case()
+@case(waits=True)
 def boxes_home_begins_anew(lab):
     """kill -9 of the home, and its start: the generation goes on."""
     boxes = SeveralBoxes(lab, make_job()).start()
@@ -236,7 +236,7 @@ def boxes_home_begins_anew(lab):
     end(boxes, workers)
 
 
-@case()
+@case(waits=True)
 def boxes_lose_a_server(lab):
     """Another process in its place, from its host: nothing is lost."""
     boxes = SeveralBoxes(lab, make_job()).start()

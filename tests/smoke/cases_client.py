@@ -32,7 +32,7 @@ def client_of_the_page_alone(lab):
     assert counted.not_obeyed["challenge"] >= 5, counted.text
 
 
-@case()
+@case(waits=True)
 def client_over_ipv6_stays_by_heartbeats(lab):
     """Idle for two leases between two sums: each HEARTBEAT is echoed, and nobody is given up."""
     job = Job(workers=2, lease="1s")
@@ -44,7 +44,7 @@ def client_over_ipv6_stays_by_heartbeats(lab):
     rack.stop()
 
 
-@case()
+@case(waits=True)
 def client_takes_multicast_results(lab):
     """To sockets that joined the group, over IPv4 and IPv6, and to frames made by hand."""
     jobs = [Job("v4", results="multicast"), Job("v6", results="multicast")]
@@ -57,7 +57,7 @@ def client_takes_multicast_results(lab):
     rack.stop()
 
 
-@case()
+@case(waits=True)
 def client_in_a_vlan(lab):
     """Ranks behind tag 7, tag 0 and no tag in one job: each gets its results under its own tag, and no other."""
     job = Job(workers=3)
@@ -73,7 +73,7 @@ def client_in_a_vlan(lab):
     rack.stop()
 
 
-@case()
+@case(waits=True)
 def client_survives_the_box(lab):
     """kill -9 of tallyd and a new one: the same clients go on with the numbers they have, and every sum is right."""
     job = Job(workers=3)
@@ -91,7 +91,7 @@ def client_survives_the_box(lab):
     rack.stop()
 
 
-@case()
+@case(waits=True)
 def client_among_losses(lab):
     """3 % of all frames lost, each way: timers, QUERY and ANSWER heal it."""
     job = Job(workers=3)
@@ -103,7 +103,7 @@ def client_among_losses(lab):
     assert counted.core("lost_on_purpose_in") > 0 and counted.core("lost_on_purpose_out") > 0, counted.text
 
 
-@case()
+@case(waits=True)
 def client_that_aborts_or_dies(lab):
     """ABORT tells the others at once, a death within the lease; both are told which rank it was."""
     job = Job(workers=2, lease="1s")
@@ -116,7 +116,7 @@ def client_that_aborts_or_dies(lab):
     rack.stop()
 
 
-@case()
+@case(waits=True)
 def client_probes_the_path(lab):
     """PROBE comes back as it was up to the path's MTU, to a stranger too; one byte more does not leave the host."""
     rack = run_rack(lab, [Job(workers=1)])
@@ -126,7 +126,7 @@ def client_probes_the_path(lab):
     rack.stop()
 
 
-@case()
+@case(waits=True)
 def client_of_jobs_that_share_slots(lab):
     """The slots of each discipline, far fewer than chunks; what finds none is summed in the box, or by a tally-ps,
     which asks for contributions again."""

@@ -91,14 +91,14 @@ def comes_back(lab, driver):
     return rack
 
 
-@case()
+@case(waits=True)
 def interface_comes_back_to_af_packet(lab):
     """Deleted and made anew in mid-job, twice: told within a second with its job, opened again, every sum right."""
     counted = comes_back(lab, "af_packet").stop()
     assert counted.packet_buffers == 0, counted.text
 
 
-@case()
+@case(waits=True)
 def interfaces_come_back_in_another_order(lab):
     """All ports lose their interfaces; a port whose interface does not return yet keeps its place in the box."""
     job = Job(workers=3, lease="30s")
@@ -123,7 +123,7 @@ def interfaces_come_back_in_another_order(lab):
     assert rack.stop().packet_buffers == 0
 
 
-@case()
+@case(waits=True)
 def carrier_that_is_lost_is_told(lab):
     """The other end goes down, then our own; both come back without the port being opened again."""
     job = Job(workers=2, lease="20s")
@@ -148,7 +148,7 @@ def carrier_that_is_lost_is_told(lab):
     rack.stop()
 
 
-@case()
+@case(waits=True)
 def box_with_another_mac_is_believed_at_once(lab):
     """A host whose kernel knows another MAC for the box learns the right one at the start, and where a link comes up:
     both for IPv4 and for IPv6, without asking."""
@@ -198,7 +198,7 @@ def interface_that_af_xdp_lost_is_told(lab):
     rack.stop()
 
 
-@case()
+@case(waits=True)
 def two_daemons_on_one_interface(lab):
     """The second, of another name and address, is refused by the process that has the interface."""
     rack = run_rack(lab, [Job(workers=2)])

@@ -7,7 +7,7 @@ from page_job import (BOX, JOB_KEY, a_member, both_members, control_of_box, drop
                       refusal, result, running_member)
 
 
-@case()
+@case(waits=True)
 def client_joins_in_two_steps(_lab):
     """The first CHALLENGE of an interval is answered at once, later ones in their turn; with the newest nonce only, and
     the interval begins anew. JOINED needs the job's key."""
@@ -41,7 +41,7 @@ def client_joins_in_two_steps(_lab):
     assert member.state == "running"
 
 
-@case()
+@case(waits=True)
 def client_takes_a_bare_reject_for_a_hint(_lab):
     """A HEARTBEAT, each 100 ms at most, and nothing else; none for another job or epoch."""
     member = running_member(0)
@@ -57,7 +57,7 @@ def client_takes_a_bare_reject_for_a_hint(_lab):
         assert member.link.sent.pop()[1][1] == wire.HEARTBEAT
 
 
-@case()
+@case(waits=True)
 def client_obeys_what_is_tagged_and_new(_lab):
     """REJECT, echo and ABORT of another key, of an old counter, or with one byte changed: dropped. REJECT(job) answers
     one of the HEARTBEATs since control spoke last."""
@@ -89,7 +89,7 @@ def client_obeys_what_is_tagged_and_new(_lab):
     assert member.state == "closed" and member.why == "enough"
 
 
-@case()
+@case(waits=True)
 def client_keeps_its_operations_through_a_forged_refusal(_lab):
     """Who was in a generation asks on, and tells the text when the silence limit has passed; with a tag it is final."""
     member = running_member(0)
@@ -109,7 +109,7 @@ def client_keeps_its_operations_through_a_forged_refusal(_lab):
     assert member.state == "closed" and member.why == "switch unreachable; refused: go away", member.why
 
 
-@case()
+@case(waits=True)
 def client_asks_for_what_was_overtaken(_lab):
     """Where the box does not tell what is finished. Of one shard: a chunk without a RESULT, `lead` sendings behind one
     that has it, is asked for after the patience, three times; the box lacks the contribution: it goes again, once for
@@ -155,7 +155,7 @@ def of_result(data, **fields):
     return wire.datagram(header._replace(**fields), payload)
 
 
-@case()
+@case(waits=True)
 def client_asks_at_once_for_a_lost_result(_lab):
     """The third RESULT that says that a chunk is finished. Those that are nearer than three do not count, nor does a
     repeated one, which gives no sample either. Also where slots are shared."""
@@ -186,7 +186,7 @@ def asks_at_once(members, discipline):
     assert flight.lowest == 9 and len(flight.trips.newest) == 9
 
 
-@case()
+@case(waits=True)
 def client_asks_later_for_what_is_unfinished(_lab):
     """It has no timer. A QUERY when a chunk of its shard that was sent `lead` after the first RESULT that says so has
     its own, a second one when a chunk that was sent 3 after the first has it; without one a round later, and of a peer."""
@@ -231,7 +231,7 @@ def client_asks_later_for_what_is_unfinished(_lab):
     assert sum(data[1] == wire.CONTRIBUTE for _, data in sent) == flight.numbered, "none went again"
 
 
-@case()
+@case(waits=True)
 def client_limits_what_time_outs_send(_lab):
     """A window that is lost as a whole: half of it goes again, the rest an RTO later; then a quarter."""
     member = running_member(0)
@@ -248,7 +248,7 @@ def client_limits_what_time_outs_send(_lab):
     assert len(member.link.sent) == 320 and abs(due - 0.902) < 1e-6, (len(member.link.sent), due)
 
 
-@case()
+@case(waits=True)
 def client_fails_by_three_wrong_results(_lab):
     """Sums that do not fit, three times for one chunk: the operation fails here, and ABORT says so."""
     members = both_members()
@@ -266,7 +266,7 @@ def client_fails_by_three_wrong_results(_lab):
         assert "sums" in str(reason)
 
 
-@case()
+@case(waits=True)
 def client_drops_what_is_not_right(_lab):
     """One byte changed anywhere in a RESULT: dropped, and the chunk still waits."""
     members = both_members()

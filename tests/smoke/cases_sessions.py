@@ -16,7 +16,7 @@ def play_from_hosts(lab, matrix, rack, *arguments):
     return play(lab, matrix, ["net_af_packet0,iface=eth0"], *arguments, run=host.namespace.run, operations=OPERATIONS)[0]
 
 
-@case()
+@case(waits=True)
 def switchml_clients_of_every_shape_on_af_packet(lab):
     """As on memif: 32 sessions, every sum and every byte of every reply."""
     rack = SessionRack(lab, ALL).start()

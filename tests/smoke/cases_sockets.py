@@ -25,13 +25,13 @@ def sums_over(lab, driver, ipv6=False, **options):
     return workers
 
 
-@case()
+@case(waits=True)
 def sums_over_ipv4_and_af_packet(lab):
     """Three hosts, ARP, plain sockets."""
     assert elements(sums_over(lab, "af_packet")) == {352}
 
 
-@case()
+@case(waits=True)
 def sums_over_ipv6_and_af_packet(lab):
     assert elements(sums_over(lab, "af_packet", ipv6=True)) == {336}
 
@@ -46,7 +46,7 @@ def sums_over_ipv6_and_af_xdp(lab):
     assert elements(sums_over(lab, "af_xdp", ipv6=True)) == {336}
 
 
-@case()
+@case(waits=True)
 def jumbo_frames_on_af_packet(lab):
     """MTU 9000: 2,224 values in a packet."""
     assert elements(sums_over(lab, "af_packet", mtu=9000, elements=2224)) == {2224}
@@ -58,7 +58,7 @@ def largest_frames_on_af_xdp(lab):
     assert elements(sums_over(lab, "af_xdp", mtu=LARGEST_AF_XDP, elements=LARGEST_ELEMENTS)) == {LARGEST_ELEMENTS}
 
 
-@case()
+@case(waits=True)
 def multicast_results_on_kernel_ports(lab):
     """The hosts' kernels join the groups of both families; over af_packet and af_xdp."""
     for driver, ipv6 in (("af_packet", False), ("af_xdp", True)):
@@ -66,7 +66,7 @@ def multicast_results_on_kernel_ports(lab):
         assert all(worker.events("joined")[0]["multicast"] == 1 for worker in workers)
 
 
-@case()
+@case(waits=True)
 def the_client_of_the_page_beside_libtally(lab):
     """Two ranks are libtally's, one was written from the page: everybody's sums are right, and the same bits."""
     job = Job(workers=3, token="s3cret")
@@ -78,7 +78,7 @@ def the_client_of_the_page_beside_libtally(lab):
     rack.stop()
 
 
-@case()
+@case(waits=True)
 def sixty_four_ranks(lab):
     """On four hosts, sixteen in each process: every rank has the sum of all."""
     job = Job(workers=64)
@@ -92,7 +92,7 @@ def sixty_four_ranks(lab):
     rack.stop()
 
 
-@case("release", "address")
+@case("release", "address", waits=True)
 def memif_and_kernel_ports_in_one_job(lab):
     """Ranks on a memif, an af_packet and an af_xdp port sum together."""
     job = Job(workers=3)
@@ -102,7 +102,7 @@ def memif_and_kernel_ports_in_one_job(lab):
     rack.stop()
 
 
-@case()
+@case(waits=True)
 def workers_on_the_machine_of_the_box(lab):
     """A tap port is an interface of the box's own machine: two ranks there, a third on a host."""
     job = Job(workers=3)
@@ -112,7 +112,7 @@ def workers_on_the_machine_of_the_box(lab):
     rack.stop()
 
 
-@case()
+@case(waits=True)
 def external_server_over_sockets(lab):
     """tally-ps on a host, with kernel sockets; some chunks are summed there."""
     job = Job("job", discipline="shared", elements=32, servers=1)

@@ -38,7 +38,7 @@ def ping_of_the_box(lab):
         rack.stop()
 
 
-@case()
+@case(waits=True)
 def ping_between_hosts(lab):
     """Through the box at the full MTU, ARP and neighbour discovery too; not in one-arm mode."""
     rack = idle_rack(lab, 3)
@@ -54,7 +54,7 @@ def ping_between_hosts(lab):
     rack.stop()
 
 
-@case()
+@case(waits=True)
 def frames_are_flooded_and_learned(lab):
     """To a stranger: to all ports but the one it came from. To a known host: to that one only."""
     rack = idle_rack(lab, 3, addresses=False)
@@ -101,7 +101,7 @@ def iperf(rack, *words):
     return said["end"]
 
 
-@case()
+@case(waits=True)
 def streams_between_hosts(lab):
     """iperf3 through the box: TCP, and UDP with datagrams of the full MTU, over both drivers. No figure is expected."""
     need("iperf3")
@@ -114,7 +114,7 @@ def streams_between_hosts(lab):
         rack.stop()
 
 
-@case()
+@case(waits=True)
 def sums_beside_other_traffic(lab):
     """A job of one host's and another's workers, while the same hosts ping each other through the box."""
     need("ping")
@@ -143,7 +143,7 @@ def box_on_one_arm(lab):
     rack.stop()
 
 
-@case()
+@case(waits=True)
 def dpdk_worker_behind_a_switch_that_snoops(lab):
     """A worker without a kernel reports its group itself, or the switch would keep the results from it. Each says so
     before it contributes: the kernel's own report takes its time, and the first results would be lost."""
@@ -164,7 +164,7 @@ def dpdk_worker_behind_a_switch_that_snoops(lab):
     rack.stop()
 
 
-@case()
+@case(waits=True)
 def thirty_two_ports(lab):
     """As many as a box has, of the cheapest kind; a 33rd is refused by name."""
     rack = run_rack(lab, [Job(workers=1)], driver="null", hosts=32)

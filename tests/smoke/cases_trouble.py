@@ -18,7 +18,7 @@ def impaired(lab, impair, driver="af_packet", sizes="100000,353"):
     return rack.stop(), workers
 
 
-@case()
+@case(waits=True)
 def frames_lost(lab):
     """0.1 to 10 % of the frames of each port, each way, over both drivers."""
     for loss, driver in (("0.1%", "af_packet"), ("1%", "af_xdp"), ("10%", "af_packet")):
@@ -36,7 +36,7 @@ def frames_lost_copied_late_and_damaged(lab):
     assert sum(sum(reasons.values()) for reasons in counted.drops.values()) > 0, counted.text
 
 
-@case()
+@case(waits=True)
 def worker_killed_on_its_host(lab):
     """kill -9: the others hear within the lease and one second which rank is dead, and who joins anew goes on."""
     job = Job(workers=3, lease="1s")
@@ -68,7 +68,7 @@ def box_killed(lab, driver):
     rack.stop()
 
 
-@case()
+@case(waits=True)
 def box_killed_on_af_packet(lab):
     box_killed(lab, "af_packet")
 

@@ -27,6 +27,8 @@ class System {
   // The node goes without a word: its connections close. Once each.
   void kill_worker(int rank);
   void kill_server(int rank);
+  // Its node has ended already.
+  void forget_server(int rank) { servers_[static_cast<std::size_t>(rank)].reset(); }
   // Worker `rank`'s program, all at a time, each on a thread of its own; returns when all have.
   void run(const std::function<void(int rank, Node& node)>& program);
 

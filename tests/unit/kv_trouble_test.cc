@@ -147,6 +147,20 @@ TEST(KvTrouble, ALostWorkerEndsTheRoundsThatLackIt) {
   EXPECT_THAT(text_of([&] { system.worker(0).barrier(0, kWorkerGroup); }), HasSubstr("worker 1 is lost"));
 }
 
+TEST(KvTrouble, AServerThatComesAfterALossKnowsOfIt) {
+  System system(2, 1);
+  system.start();
+  std::atomic<bool> told = false;
+  system.server(0).on_loss([&](const std::string&) { told = true; });
+  system.kill_worker(1);
+  wait_until([&] { return told.load(); });
+  KVWorker<float> zero(system.worker(0), 0, 0);
+  const int early = zero.Push({1}, {1});  // nobody serves yet
+  system.serve([](int) { return KVServerDefaultHandle<float>(); }, Merge::kSum);
+  EXPECT_THAT(text_of([&] { zero.Wait(early); }), HasSubstr("worker 1 is lost"));
+  EXPECT_THAT(text_of([&] { zero.Wait(zero.Push({1}, {1})); }), HasSubstr("worker 1 is lost"));
+}
+
 TEST(KvTrouble, ALostSchedulerIsSaid) {
   auto system = std::make_unique<System>(1, 1);
   system->serve([](int) { return KVServerDefaultHandle<float>(); });

@@ -70,12 +70,15 @@ class Pair {
     if (x.verdict != Verdict::kDrop) {
       ASSERT_TRUE(same_bytes(f.buffer(), s.buffer()));
     }
-    const auto e = fused_.pipeline.events().pop();
-    const auto g = staged_.pipeline.events().pop();
-    ASSERT_EQ(e.has_value(), g.has_value());
-    if (e) {
-      ASSERT_TRUE(e->kind == g->kind && e->job == g->job && e->rank == g->rank && e->others == g->others);
+    if (x.verdict == Verdict::kComplete || x.verdict == Verdict::kRepeat) note_form(x);
+    ASSERT_NO_FATAL_FAILURE(take_owed());
+    while (const auto e = fused_.pipeline.events().pop()) {  // of a run several
+      const auto g = staged_.pipeline.events().pop();
+      ASSERT_TRUE(g.has_value());
+      ASSERT_TRUE(e->kind == g->kind && e->job == g->job && e->rank == g->rank && e->others == g->others &&
+                  e->chunk == g->chunk);
     }
+    ASSERT_FALSE(staged_.pipeline.events().pop().has_value());
   }
 
   void sweep(TimeNs now) {
@@ -178,6 +181,12 @@ class Pair {
       for (std::size_t d = 0; d < kDropCount; ++d) seen.drops[d] += c.drops[d];
     }
   }
+  // Of jobs that leave out zeros.
+  void count_forms(std::uint64_t& sparse, std::uint64_t& runs, std::uint64_t& owed) const {
+    sparse += sparse_;
+    runs += runs_;
+    owed += owed_;
+  }
   [[nodiscard]] std::uint64_t flushed() const {
     std::uint64_t n = 0;
     for (const jobs::NativeJob& job : world_.jobs) n += staged_.pipeline.state(job.id).slots.flushed;
@@ -210,6 +219,28 @@ class Pair {
   }
 
  private:
+  void note_form(const pipeline::Outcome& x) {
+    if (x.session) return;
+    const Header h = header_of({x.payload, kHeaderBytes});
+    sparse_ += h.type == PacketType::kResult && (h.flags & kFlagSparse) != 0 ? 1 : 0;
+    runs_ += h.type == PacketType::kZeroRun ? 1 : 0;
+  }
+  // The results with values that a zero run has finished.
+  void take_owed() {
+    while (fused_.pipeline.owes()) {
+      ASSERT_TRUE(staged_.pipeline.owes());
+      Bytes f(kHeaderBytes + std::size_t{4} * kMaxElements);
+      Bytes s(f.size());
+      const pipeline::Outcome x = fused_.pipeline.owed(f);
+      const pipeline::Outcome y = staged_.pipeline.owed(s);
+      ASSERT_NO_FATAL_FAILURE(compare(x, y));
+      ASSERT_EQ(x.verdict, Verdict::kComplete);
+      ASSERT_TRUE(same_bytes(f, s));
+      ++owed_;
+      note_form(x);
+    }
+    ASSERT_FALSE(staged_.pipeline.owes());
+  }
   void adopt() {
     fused_.pipeline.adopt(world_.table.get());
     staged_.pipeline.adopt(world_.table.get());
@@ -254,6 +285,9 @@ class Pair {
   std::shared_ptr<const jobs::JobTable> in_force_ = world_.table;
   Side<pipeline::Fused> fused_;
   Side<pipeline::Staged> staged_;
+  std::uint64_t sparse_ = 0;
+  std::uint64_t runs_ = 0;
+  std::uint64_t owed_ = 0;
 };
 
 // What many runs saw.
@@ -266,6 +300,9 @@ struct Coverage {
   std::uint64_t above = 0;
   std::uint64_t above_again = 0;
   std::uint64_t results_above = 0;
+  std::uint64_t sparse_results = 0;
+  std::uint64_t runs_told = 0;
+  std::uint64_t owed = 0;
 };
 
 void run(std::uint64_t seed, int packets, bool mixed, Coverage* coverage = nullptr) {
@@ -299,6 +336,7 @@ void run(std::uint64_t seed, int packets, bool mixed, Coverage* coverage = nullp
   coverage->incomplete += pair.incomplete();
   pair.count_above(coverage->above, coverage->above_again, coverage->results_above);
   coverage->planned_partials += pair.planned_partials();
+  pair.count_forms(coverage->sparse_results, coverage->runs_told, coverage->owed);
 }
 
 constexpr int kShare = TALLY_SEED_SHARE;  // 1 of so many seeds
@@ -329,7 +367,7 @@ TEST(FusedEqualsStagedCoverage, every_verdict_and_state_drop_occurs) {
   }
   for (const auto d : {Drop::kSum, Drop::kStale, Drop::kAhead, Drop::kDirect, Drop::kMismatch,
                        Drop::kDuplicate, Drop::kBadSum, Drop::kAsker, Drop::kSlot, Drop::kCookie,
-                       Drop::kEpoch, Drop::kSequence, Drop::kReplay}) {
+                       Drop::kEpoch, Drop::kSequence, Drop::kReplay, Drop::kRun}) {
     EXPECT_GT(seen.of(d), 0u) << name_of(d);
   }
   EXPECT_GT(coverage.swept, 0u);
@@ -339,6 +377,9 @@ TEST(FusedEqualsStagedCoverage, every_verdict_and_state_drop_occurs) {
   EXPECT_GT(coverage.above, 0u);
   EXPECT_GT(coverage.above_again, 0u);
   EXPECT_GT(coverage.results_above, 0u);
+  EXPECT_GT(coverage.sparse_results, 0u);
+  EXPECT_GT(coverage.runs_told, 0u);
+  EXPECT_GT(coverage.owed, 0u);
 }
 
 }  // namespace

@@ -1,152 +1,21 @@
 // Jobs of racks at a rack's box, rule by rule, in both executions (docs/protocol_racks.md, 18.3): what goes to the parent,
-// what comes of its RESULTs, and what is asked across.
+// and what comes of its RESULTs.
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <bit>
-#include <cstring>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
-#include <vector>
+#include <utility>
 
 #include "pipeline/racks.h"
-#include "shared_core.h"
+#include "rack_core.h"
 
 namespace tally {
 namespace {
 
-constexpr std::uint8_t kRackCount = 3;
-constexpr std::uint8_t kOurRack = 1;  // ours
-constexpr std::uint64_t kAllRacks = 0b111;
-constexpr JobId kAbove{999};  // at the parent: kJobAbove - 1
-constexpr Chunk kSome{5};
-
-template <class Exec>
-class RackCore : public SharedCore<Exec> {
- protected:
-  jobs::NativeJob rack_job(JobSpec spec = {}) {
-    this->start(0);
-    spec.epoch += 0x10000;
-    spec.racks = kRackCount;
-    return put(make_job(spec));
-  }
-  jobs::NativeJob put(const jobs::NativeJob& job) {
-    this->adopt(this->table_->with(job.id, std::make_shared<const jobs::NativeJob>(job)));
-    return job;
-  }
-  pipeline::Outcome give(const jobs::NativeJob& job, std::uint32_t rank, Chunk chunk = kSome, Sent how = {}) {
-    how.total = 16;
-    return this->send(job, rank, chunk, how);
-  }
-  // All of the rack: what the last one makes.
-  pipeline::Outcome give_all(const jobs::NativeJob& job, Chunk chunk = kSome) {
-    for (std::uint32_t r = 0; r + 1 < job.world; ++r) {
-      const pipeline::Outcome out = give(job, r, chunk);
-      EXPECT_EQ(out.verdict, Verdict::kAbsorb) << name_of(out.drop);
-      EXPECT_EQ(out.server, pipeline::kNoServer);
-    }
-    return give(job, job.world - 1U, chunk);
-  }
-  // Everything of a packet of the parent but what the test changes.
-  struct Above {
-    Chunk chunk = kSome;
-    std::int32_t value = 4242;
-    std::uint8_t flags = 0;
-    std::uint32_t off = 0;  // added to sum1
-  };
-  static Bytes result_of(const jobs::NativeJob& job, const Above& how) {
-    const bool zero = (how.flags & kFlagZero) != 0;
-    Bytes out = make_result_above(job, how.chunk, std::vector<std::int32_t>(16, zero ? 0 : how.value), 0,
-                                  how.flags, 16);
-    Header h = header_of(out);
-    h.sum1 = Be{h.sum1.host() + how.off};
-    set_header(out, h);
-    return out;
-  }
-  static Bytes query_of_rack(const jobs::NativeJob& job, std::uint16_t rack, std::uint32_t total,
-                             Chunk chunk = kSome) {
-    return make_query_above(job, chunk, rack, total);
-  }
-  pipeline::Outcome from_parent(const Bytes& datagram, std::uint16_t port = kBasePort,
-                                std::size_t room = 4 * kMaxElements) {
-    jobs::Binding from = test_parent();
-    from.udp_port = port;
-    this->frame_.emplace(wrap(datagram, from, test_box(), kBasePort), from.port, true, room);
-    return this->pipeline_->process(this->frame_->frame(), this->now_);
-  }
-  template <class F>
-  pipeline::Outcome changed(Bytes datagram, F change) {
-    Header h = header_of(datagram);
-    change(h);
-    set_header(datagram, h);
-    return from_parent(datagram);
-  }
-  static Header header(const pipeline::Outcome& out) { return header_of({out.payload, kHeaderBytes}); }
-  static std::int32_t value(const pipeline::Outcome& out, std::size_t i = 0) {
-    Be<std::int32_t> word;
-    std::memcpy(&word, out.payload + kHeaderBytes + 4 * i, sizeof word);
-    return word.host();
-  }
-  // The CONTRIBUTE of the rack.
-  void expect_up(const pipeline::Outcome& out, const jobs::NativeJob& job, std::uint32_t sequence,
-                 std::uint8_t flags = 0, Chunk chunk = kSome, Verdict verdict = Verdict::kAbsorb) {
-    ASSERT_EQ(out.verdict, verdict) << name_of(out.verdict) << " " << name_of(out.drop);
-    ASSERT_EQ(out.server, pipeline::kToParent);
-    ASSERT_EQ(out.payload_bytes, kHeaderBytes + 64U);
-    const Header h = header(out);
-    EXPECT_EQ(h.type, PacketType::kContribute);
-    EXPECT_EQ(h.flags, flags);
-    EXPECT_EQ(h.job_id(), kAbove);
-    EXPECT_EQ(raw(h.rank_id()), kOurRack);
-    EXPECT_EQ(h.epoch_id(), job.epoch);
-    EXPECT_EQ(h.chunk_id(), chunk);
-    EXPECT_EQ(h.sequence(), sequence);
-    EXPECT_EQ(h.elements.host(), 16U);
-    EXPECT_EQ(h.contributors.host(), 1ULL << kOurRack);
-    EXPECT_EQ(h.cookie.host(), raw(job.parent.cookie));
-    EXPECT_EQ(h.total.host(), 16U);
-    std::uint32_t sum = 0;
-    for (std::uint32_t r = 0; r < job.world; ++r) sum += static_cast<std::uint32_t>(value_of(r, chunk));
-    for (std::size_t i = 0; i < 16; ++i) EXPECT_EQ(static_cast<std::uint32_t>(value(out, i)), sum);
-    EXPECT_EQ(h.sum1.host(), 16 * sum + keyed(job.key_sum, chunk));
-    EXPECT_EQ(h.sum2.host(), 136 * sum);
-    Bytes again(out.payload, out.payload + out.payload_bytes);
-    set_header(again, h);
-    EXPECT_EQ(header_of(again).check.host(), h.check.host());
-  }
-  // The parent's RESULT as the workers get it.
-  void expect_down(const pipeline::Outcome& out, Verdict verdict, const jobs::NativeJob& job,
-                   std::uint64_t ranks, std::uint8_t flags, Chunk chunk = kSome,
-                   std::int32_t expected = 4242) {
-    ASSERT_EQ(out.verdict, verdict) << name_of(out.verdict) << " " << name_of(out.drop);
-    EXPECT_EQ(out.server, pipeline::kNoServer);
-    EXPECT_EQ(out.ranks, ranks);
-    ASSERT_NE(out.job, nullptr);
-    EXPECT_EQ(out.job->id, job.id);
-    const Header h = header(out);
-    EXPECT_EQ(h.type, PacketType::kResult);
-    EXPECT_EQ(h.flags, flags);
-    EXPECT_EQ(h.job_id(), job.id);
-    EXPECT_EQ(h.rank_id(), kSwitchRank);
-    EXPECT_EQ(h.chunk_id(), chunk);
-    EXPECT_EQ(h.contributors.host(), job.members) << "the ranks of this rack";
-    EXPECT_EQ(h.cookie.host(), raw(job.result_cookie));
-    const auto sum = static_cast<std::uint32_t>(expected);
-    EXPECT_EQ(h.sum1.host(), 16 * sum + keyed(job.parent.key_sum, chunk))
-        << "keys of all workers of all racks";
-    EXPECT_EQ(h.sum2.host(), 136 * sum);
-    if ((flags & kFlagZero) != 0) {
-      EXPECT_EQ(out.payload_bytes, kHeaderBytes);
-      return;
-    }
-    ASSERT_EQ(out.payload_bytes, kHeaderBytes + 64U);
-    for (std::size_t i = 0; i < 16; ++i) EXPECT_EQ(value(out, i), expected);
-  }
-  void wait(TimeNs time = 2 * kMillisecond) { this->now_ += time; }
-};
 TYPED_TEST_SUITE(RackCore, BothExecutions);
 
 TYPED_TEST(RackCore, the_last_of_the_rack_sends_its_sum_to_the_parent) {
@@ -412,118 +281,6 @@ TYPED_TEST(RackCore, of_the_parents_data_cores_nothing_else_is_taken_and_of_its_
   this->adopt(this->table_->with_parents({test_parent().address}));
   EXPECT_EQ(this->from_parent(as(PacketType::kJoined, kHeaderBytes + 24)).verdict, Verdict::kPunt);
   EXPECT_EQ(this->from_parent(right).drop, Drop::kType) << "but no data";
-}
-
-TYPED_TEST(RackCore, a_question_to_another_rack_goes_to_the_parent) {
-  const jobs::NativeJob job = this->rack_job({.world = 3, .window = 16});
-  const Chunk chunk{21};
-  Bytes question = make_query(job, Rank{2}, chunk);
-  Header h = header_of(question);
-  h.flags = kFlagDirect;
-  h.contributors = Be{std::uint64_t{0b100}};
-  h.total = Be{std::uint32_t{7}};
-  set_header(question, h);
-  const pipeline::Outcome out = this->take(job, 2, question);
-  ASSERT_EQ(out.verdict, Verdict::kRelay) << name_of(out.drop);
-  EXPECT_EQ(out.server, pipeline::kToParent);
-  EXPECT_FALSE(out.reject);
-  EXPECT_EQ(out.payload_bytes, kHeaderBytes);
-  const Header up = this->header(out);
-  EXPECT_EQ(up.type, PacketType::kQuery);
-  EXPECT_EQ(up.flags, kFlagDirect);
-  EXPECT_EQ(up.job_id(), kAbove);
-  EXPECT_EQ(raw(up.rank_id()), kOurRack);
-  EXPECT_EQ(up.slot.host(), 21U) << "of the parent's window of 32";
-  EXPECT_EQ(up.contributors.host(), 0b100U);
-  EXPECT_EQ(up.cookie.host(), raw(job.parent.cookie));
-  EXPECT_EQ(up.total.host(), 7U);
-
-  for (const std::uint64_t racks : {0b010ULL, 0b1000ULL, 0b101ULL}) {
-    h.contributors = Be{racks};
-    set_header(question, h);
-    EXPECT_EQ(this->take(job, 2, question).drop, Drop::kPeer) << racks;
-  }
-  // A complete entry answers by itself.
-  this->from_parent(this->result_of(job, {.chunk = chunk}));
-  h.contributors = Be{std::uint64_t{0b100}};
-  set_header(question, h);
-  this->expect_down(this->take(job, 2, question), Verdict::kRepeat, job, 0b100, kFlagRetransmit, chunk);
-}
-
-TYPED_TEST(RackCore, a_question_that_names_nobody_is_of_this_box_also_with_direct) {
-  const jobs::NativeJob job = this->rack_job({.world = 3});
-  Bytes question = make_query(job, Rank{2}, kSome);
-  Header h = header_of(question);
-  h.flags = kFlagDirect;
-  set_header(question, h);
-  EXPECT_EQ(this->take(job, 2, question).verdict, Verdict::kTell);
-}
-
-TYPED_TEST(RackCore, a_question_of_another_rack_goes_to_the_rank_it_names_or_the_most_advanced) {
-  const jobs::NativeJob job = this->rack_job({.world = 3, .window = 16});
-  for (const auto& [total, rank] : {std::pair{1U, 1U}, {3U, 2U}, {~0U, 2U}}) {
-    const pipeline::Outcome out = this->from_parent(this->query_of_rack(job, 2, total, Chunk{21}));
-    ASSERT_EQ(out.verdict, Verdict::kRelay) << name_of(out.drop);
-    EXPECT_EQ(out.server, pipeline::kNoServer);
-    EXPECT_EQ(raw(out.to), rank);
-    const Header h = this->header(out);
-    EXPECT_EQ(h.job_id(), job.id);
-    EXPECT_EQ(raw(h.rank_id()), kRackRankBase + 2);
-    EXPECT_EQ(h.slot.host(), 5U) << "of our window";
-    EXPECT_EQ(h.contributors.host(), 1ULL << rank);
-    EXPECT_EQ(h.cookie.host(), raw(job.result_cookie));
-  }
-  EXPECT_EQ(this->from_parent(this->query_of_rack(job, kOurRack, 0)).drop, Drop::kRank) << "not our own";
-  EXPECT_EQ(this->from_parent(this->query_of_rack(job, kRackCount, 0)).drop, Drop::kRank);
-  EXPECT_EQ(
-      this->changed(this->query_of_rack(job, 2, 0), [](Header& h) { h.contributors = Be{std::uint64_t{1}}; })
-          .drop,
-      Drop::kPeer);
-  EXPECT_EQ(
-      this->changed(this->query_of_rack(job, 2, 0), [](Header& h) { h.slot = Be{std::uint32_t{99}}; }).drop,
-      Drop::kSlot);
-}
-
-TYPED_TEST(RackCore, an_answer_for_another_rack_goes_to_the_parent_and_one_for_a_rank_to_it) {
-  const jobs::NativeJob job = this->rack_job({.world = 3});
-  Bytes answer = this->result_of(job, {});
-  Header h = header_of(answer);
-  h.type = PacketType::kAnswer;
-  h.job = Be{raw(job.id)};
-  h.rank = Be{std::uint16_t{2}};
-  h.slot = Be{std::uint32_t{kRackRankBase}};
-  h.contributors = Be{job.members};
-  h.cookie = Be{raw(job.ranks[2].cookie)};
-  set_header(answer, h);
-  const pipeline::Outcome out = this->take(job, 2, answer);
-  ASSERT_EQ(out.verdict, Verdict::kRelay) << name_of(out.drop);
-  EXPECT_EQ(out.server, pipeline::kToParent);
-  const Header up = this->header(out);
-  EXPECT_EQ(up.type, PacketType::kAnswer);
-  EXPECT_EQ(up.job_id(), kAbove);
-  EXPECT_EQ(raw(up.rank_id()), kOurRack);
-  EXPECT_EQ(up.slot.host(), 0U) << "the rack that asked";
-  EXPECT_EQ(up.contributors.host(), kAllRacks);
-  EXPECT_EQ(up.cookie.host(), raw(job.parent.cookie));
-  EXPECT_EQ(this->value(out, 15), 4242);
-  EXPECT_EQ(up.sum1.host(), h.sum1.host());
-
-  const auto with_slot = [&](std::uint32_t slot, std::uint32_t off = 0) {
-    Header x = h;
-    x.slot = Be{slot};
-    x.sum1 = Be{x.sum1.host() + off};
-    set_header(answer, x);
-    return this->take(job, 2, answer);
-  };
-  EXPECT_EQ(with_slot(kRackRankBase + kOurRack).drop, Drop::kAsker) << "ours";
-  EXPECT_EQ(with_slot(kRackRankBase + kRackCount).drop, Drop::kAsker);
-  EXPECT_EQ(with_slot(kRackRankBase + 2, 1).drop, Drop::kSum);
-  const pipeline::Outcome to_rank = with_slot(1);
-  ASSERT_EQ(to_rank.verdict, Verdict::kRelay);
-  EXPECT_EQ(raw(to_rank.to), 1U);
-  EXPECT_EQ(to_rank.server, pipeline::kNoServer);
-  EXPECT_EQ(this->header(to_rank).sum1.host(), h.sum1.host()) << "by the keys of all, not of the rack";
-  EXPECT_EQ(with_slot(1, keyed(job.key_sum - job.parent.key_sum, kSome)).drop, Drop::kSum);
 }
 
 // What another core has used must not come a second time from this one.

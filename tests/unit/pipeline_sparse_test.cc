@@ -359,6 +359,8 @@ TYPED_TEST(SparseRules, AnOldRunChangesNothing) {
   EXPECT_EQ(box.counters().of(Drop::kStale), 1U);
   EXPECT_EQ(box.counters().of(Drop::kDuplicate), 1U);
   EXPECT_EQ(box.take(this->run_of(job, 1, 64, 1)).drop, Drop::kAhead);
+  EXPECT_EQ(box.take(this->run_of(job, 1, 20, 0x1'0000'0001)).drop, Drop::kRun) << "two of one entry";
+  EXPECT_EQ(box.take(this->run_of(job, 1, 20, 0x1'0001)).drop, Drop::kRun) << "a window apart";
   const auto done = box.take(this->values_of(job, 1, 32));
   EXPECT_EQ(told(job, done.sent.at(0)).at(32)[20], 3);
 }

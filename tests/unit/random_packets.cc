@@ -4,6 +4,8 @@
 #include <array>
 
 #include "plans.h"
+#include "tally/mix64.h"
+#include "tally/rows.h"
 
 namespace tally {
 namespace {
@@ -27,6 +29,7 @@ JobSpec random_spec(Rng& rng, bool mixed) {
       spec.racks = static_cast<std::uint8_t>(rng.between(2, 4));
       spec.parent_shards = static_cast<std::uint8_t>(rng.between(1, 4));
     }
+    spec.sparse = spec.stragglers.timeout == 0 && spec.racks == 0 && spec.world > 1 && rng.chance(0.6);
     return spec;
   }
   spec.discipline = rng.chance(0.5) ? Discipline::kShared : kDisciplines[rng.below(kDisciplines.size())];
@@ -124,6 +127,34 @@ void make_across(Rng& rng, const jobs::NativeJob& job, Rank rank, Bytes& out) {
   set_header(out, h);
 }
 
+// A contribution of zeros that speaks for chunks behind its own, too: of its shard, but for a few.
+void make_run(Rng& rng, const jobs::NativeJob& job, const ContributionSpec& spec, Bytes& out) {
+  std::uint64_t chunks = 1;
+  const std::uint32_t most = std::min(kMostOfRun, rng.chance(0.97) ? job.window / job.shards : kMostOfRun);
+  for (std::uint32_t i = 1; i < most && rng.chance(0.9); ++i) {
+    const Chunk chunk = spec.chunk + i * job.shards;
+    const bool same_shard = raw(chunk) % job.window % job.shards == raw(spec.chunk) % job.window % job.shards;
+    if (rng.chance(0.7) && (same_shard || rng.chance(0.05))) chunks |= std::uint64_t{1} << i;
+  }
+  ContributionSpec zeros = spec;
+  zeros.sequence = header_of(out).sequence();
+  if (rng.chance(0.9)) zeros.exponent = kNoExponent;  // so that some are told together
+  out = make_zero_run(job, zeros, chunks);
+  if (!rng.chance(0.03)) return;
+  Header h = header_of(out);
+  h.contributors = Be{h.contributors.host() ^ std::uint64_t{1} << rng.below(kMostOfRun)};
+  set_header(out, h);
+}
+
+// Rows of zeros are left out; now and then the bitmap is another, or one row too many is there.
+void make_sparse(Rng& rng, Bytes& out) {
+  out = made_sparse(std::move(out));
+  if ((header_of(out).flags & kFlagSparse) == 0 || !rng.chance(0.03)) return;
+  const std::size_t bit = rng.below(64);
+  out[out.size() - 1 - bit / 8] ^= std::byte{static_cast<unsigned char>(1U << bit % 8)};
+  if (rng.chance(0.5)) out.resize(out.size() + kRowBytes);
+}
+
 }  // namespace
 
 jobs::Binding binding_of_sender(const jobs::NativeJob& job, const Header& h) {
@@ -193,6 +224,11 @@ Bytes random_datagram(Rng& rng, const jobs::NativeJob& job, std::uint32_t front)
     const auto value = static_cast<std::int32_t>(rng.next() >> shift);
     spec.values.push_back(zero ? 0 : halves ? static_cast<std::int16_t>(value) : value);
   }
+  // Rows of zeros where they can be left out, of all ranks in half of the chunks.
+  const std::uint32_t row = kElementGranule * (halves ? 2 : 1);
+  const bool thin = job.sparse && rng.chance(0.7);
+  for (std::uint32_t i = 0; thin && i < spec.values.size(); ++i)
+    if ((mix64(raw(spec.chunk) / 2 * 1000 + i / row) & 3) != 0) spec.values[i] = 0;
   spec.total = rng.chance(0.99) ? 5000 : 4999;
   spec.exponent = static_cast<std::int8_t>(rng.next());
   spec.flags = static_cast<std::uint8_t>(rng.chance(0.1) ? rng.below(8) : 0);
@@ -205,6 +241,12 @@ Bytes random_datagram(Rng& rng, const jobs::NativeJob& job, std::uint32_t front)
   // Most come in the order in which they were sent, and once; some are lost, or come late or again.
   if (rng.chance(0.05)) spec.sequence = static_cast<std::uint32_t>(rng.below(200));
   Bytes out = make_contribution(job, spec);
+  const bool all = !job.sparse && rng.chance(0.99);  // who does not use it may say so all the same
+  if (!all && (spec.flags & kFlagZero) != 0 && rng.chance(0.5)) {
+    make_run(rng, job, spec, out);
+  } else if (!all && (spec.flags & kFlagZero) == 0 && rng.chance(0.8)) {
+    make_sparse(rng, out);
+  }
   if (rng.chance(0.02)) {
     make_answer(rng, job, rank, out);
     if (job.racked != 0 && rng.chance(0.7)) make_across(rng, job, rank, out);

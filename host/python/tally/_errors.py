@@ -1,10 +1,11 @@
-"""Exceptions with the library's sentence; `code` is its number, `name` the name of that."""
+"""Exceptions with the library's sentence; `code` is its number, `name` the name of that, `index` the place in arrays."""
 from tally import _tally
 
 
 class Error(RuntimeError):
     """The job is over or never began: aborted, lost its box, fell behind, closed."""
     code = 0
+    index = None  # of the key or length that is wrong, in the call's arrays; of tally.kv
 
     @property
     def name(self):
@@ -31,8 +32,8 @@ class NotFinite(Error, ArithmeticError):
 _CLASSES = {1: InvalidArgument, 2: NotFinite, 4: Refused, 6: Timeout}
 
 
-def make(code, text):
-    """The exception of a code of tally.h. The extension calls it."""
+def make(code, text, index=None):
+    """The exception of a code of tally.h. The extensions call it."""
     error = _CLASSES.get(code, Error)(text)
-    error.code = code
+    error.code, error.index = code, index
     return error
