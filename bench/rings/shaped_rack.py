@@ -118,9 +118,8 @@ class Switch:
         return path
 
     def device(self, n):
-        """Of port n. Past traffic control there is no bucket: frames of the box would have no rate."""
-        shaped = ",qdisc_bypass=0" if self.rack.rate and self.driver == "af_packet" else ""
-        return f"net_{self.driver}{n},iface=port{n}{shaped}"
+        """Of port n. af_packet goes past traffic control (qdisc_bypass is 1), so the box's own frames meet no bucket."""
+        return f"net_{self.driver}{n},iface=port{n}"
 
     def introduce(self):
         """Rings speak from host to host: it knows them all."""
