@@ -107,7 +107,7 @@ TEST_F(MembersBoxesRoom, WhatItHoldsOfTheJobCountsAsRoomForIt) {
   ASSERT_TRUE(guest().form({&pool}));
   ASSERT_EQ(guest().status(pool_id).window, 128U) << "the rest is the job's";
   EXPECT_EQ(guest().members->objection_to_home("resnet", {352, 256}), "");
-  EXPECT_NE(guest().members->objection_to_home("resnet", {352, 1024}), "");
+  EXPECT_NE(guest().members->objection_to_home("resnet", {352, 65'536}), "");
 }
 
 // The job that waits is before a session, which takes what nobody else wants.
