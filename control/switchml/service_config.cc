@@ -94,7 +94,8 @@ const Schema<ServiceConfig>& service_schema() {
       value_key(
           "tallyd", &C::tallyd, socket_path(),
           "The control socket of the box (`control.socket`). auto: of the only tallyd of this machine."),
-      value_key("address", &C::address, listen_address(), "Where clients may connect. any: IPv4 and IPv6."),
+      value_key("address", &C::address, listen_address(),
+                "Where clients may connect. any: IPv4, and IPv6 if the kernel has it."),
       list_key("listen", &C::listen, port_schema()),
       value_key("prefix", &C::prefix, job_prefix(),
                 "What the names of its jobs begin with. Jobs of tallyctl job add with such names are taken "
