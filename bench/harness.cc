@@ -33,14 +33,16 @@ std::string json_argument(int argc, char** argv) {
   std::exit(2);
 }
 
-void write_json(const std::string& file, const nlohmann::json& results) {
-  if (file.empty()) return;
+void write_text(const std::string& file, const std::string& text) {
   std::ofstream out(file);
-  out << results.dump(1) << "\n";
-  if (!out.flush()) {
-    std::fprintf(stderr, "cannot write %s\n", file.c_str());
-    std::exit(1);
-  }
+  out << text;
+  if (out.flush()) return;
+  std::fprintf(stderr, "cannot write %s\n", file.c_str());
+  std::exit(1);
+}
+
+void write_json(const std::string& file, const nlohmann::json& results) {
+  if (!file.empty()) write_text(file, results.dump(1) + "\n");
 }
 
 void report(const std::string& file, std::vector<Contender>& contenders, int rounds, const char* unit,

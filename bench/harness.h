@@ -44,6 +44,8 @@ void print_environment();
 
 // `--json FILE` from the command line; empty if absent. Ends the process (exit code 2) on anything else.
 [[nodiscard]] std::string json_argument(int argc, char** argv);
+// Ends the process (exit code 1) if it cannot. JSON: nothing where file is empty.
+void write_text(const std::string& file, const std::string& text);
 void write_json(const std::string& file, const nlohmann::json& results);
 
 // Ends the process (exit code 1) when a result is wrong.

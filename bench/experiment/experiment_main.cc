@@ -2,23 +2,15 @@
 // (--csv). Fails if a sum was wrong; a goal that is not reached is a result, not a failure.
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <fstream>
 #include <string>
 
+#include "harness.h"
 #include "report.h"
 #include "single_runs.h"
 
 namespace {
 
 using namespace tally::experiment;
-
-void write(const std::string& file, const std::string& text) {
-  std::ofstream out(file);
-  out << text;
-  if (out.flush()) return;
-  std::fprintf(stderr, "cannot write %s\n", file.c_str());
-  std::exit(1);
-}
 
 int compare(const SweepOptions& options, const std::string& prefix) {
   const Grid grid = run_grid(options);
@@ -28,9 +20,9 @@ int compare(const SweepOptions& options, const std::string& prefix) {
   const Judgement judgement = judge(grid, losses, regimes, urgent);
   const Setting base = base_setting(options);
   const Report report{grid, losses, regimes, urgent, judgement, base};
-  write(prefix + ".md", markdown_of(report));
-  write(prefix + ".json", json_of(report));
-  write(prefix + ".svg", svg_of(grid));
+  tally::bench::write_text(prefix + ".md", markdown_of(report));
+  tally::bench::write_text(prefix + ".json", json_of(report));
+  tally::bench::write_text(prefix + ".svg", svg_of(grid));
   for (const Goal& goal : judgement.goals)
     std::printf("%-11s  %s: %s\n", goal.reached ? "reached" : "NOT REACHED", goal.text.c_str(),
                 goal.figure.c_str());

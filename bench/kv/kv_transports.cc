@@ -20,6 +20,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "harness.h"
 #include "ps/ps.h"
 #include "pushes.h"
 
@@ -200,6 +201,6 @@ int main(int argc, char** argv) {
       std::fflush(stdout);
     }
   }
-  if (!json.empty()) std::ofstream(json) << rows.dump(1) << '\n';
+  write_json(json, rows);
   return 0;
 }

@@ -2,10 +2,9 @@
 // wrong.
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <cstdlib>
-#include <fstream>
 #include <string>
 
+#include "harness.h"
 #include "rounds_report.h"
 #include "serving.h"
 
@@ -14,14 +13,6 @@ namespace {
 using namespace tally::rounds;
 
 constexpr int kBatches = 301;  // that are pushed to measure
-
-void write(const std::string& file, const std::string& text) {
-  std::ofstream out(file);
-  out << text;
-  if (out.flush()) return;
-  std::fprintf(stderr, "cannot write %s\n", file.c_str());
-  std::exit(1);
-}
 
 void measure_here() {
   for (const Serving& known : all_servings()) {
@@ -57,8 +48,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   const auto runs = run_all(all_cells(quick), threads);
-  write(prefix + ".md", markdown_of(runs));
-  write(prefix + ".json", json_of(runs));
+  tally::bench::write_text(prefix + ".md", markdown_of(runs));
+  tally::bench::write_text(prefix + ".json", json_of(runs));
   const auto wrong = wrong_in(runs);
   std::printf("#wrong %lu in %zu runs; wrote %s.md and .json\n", wrong, runs.size(), prefix.c_str());
   return wrong == 0 ? 0 : 1;

@@ -12,12 +12,12 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "harness.h"
 #include "tally/mix64.h"
 #include "tally/worker.h"
 
@@ -123,7 +123,7 @@ void run(const Words& words, const std::vector<Case>& cases, std::uint32_t rank,
       rows[k]["again"].push_back(done.retransmissions);
     }
   }
-  if (!words.json.empty()) std::ofstream(words.json) << rows.dump(1) << '\n';
+  write_json(words.json, rows);
 }
 
 std::uint32_t number(const char* variable) {

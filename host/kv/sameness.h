@@ -8,9 +8,9 @@
 namespace tally::kv {
 
 // What a worker says so that all know whether all say the same: a name of 60 bits in five pieces, and their squares.
-// Over any number of workers below 2^7, sum and sum of squares tell whether the pieces were equal.
 inline constexpr std::size_t kQuestionWords = 10;
 [[nodiscard]] std::vector<std::int32_t> question_of(std::uint64_t name);
+// sums: modulo 2^32. Up to 256 workers it is certain; beyond, names that differ may pass for one in rare cases.
 [[nodiscard]] bool all_equal(std::span<const std::int32_t> sums, int workers);
 
 }  // namespace tally::kv

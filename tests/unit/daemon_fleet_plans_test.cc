@@ -175,18 +175,20 @@ std::shared_ptr<const cluster::Cluster> two_racks_of(const std::string& first, c
 TEST_F(DaemonFleetPlans, AnotherFileOfTheClusterBringsAnotherPlanWhereThatIsWorthIt) {
   PlanningBox& home = add(1, false);
   PlanningBox& other = add(2, true);
-  other.desk.set_cluster(two_racks_of("20G", "20G"), now);
+  other.desk.set_cluster(two_racks_of("4G", "4G"), now);
   home.give_job(four_workers("vgg"), now);
   ASSERT_TRUE(run_until([&] { return home.job("vgg").planner == "rack2"; }));
   run(5 * kSecond);
   const Plan before = told("vgg");
   ASSERT_EQ(other.rounds, 1);
-  other.desk.set_cluster(two_racks_of("20G", "19.9G"), now);
+  other.desk.set_cluster(two_racks_of("4G", "3.9G"), now);
+  ASSERT_NE(planning::do_work(*other.desk.work_for_fleet({four_workers("vgg")}, {})).plans[0].plan, before)
+      << "another plan is a little better";
   run(10 * kSecond);
   EXPECT_EQ(other.rounds, 2);
   EXPECT_EQ(plans("vgg").size(), 1U) << "not worth an epoch";
   EXPECT_EQ(home.epoch, 2U);
-  other.desk.set_cluster(two_racks_of("2G", "20G"), now);
+  other.desk.set_cluster(two_racks_of("1G", "4G"), now);
   ASSERT_TRUE(run_until([&] { return home.epoch == 3; }));
   EXPECT_NE(told("vgg"), before);
   EXPECT_EQ(home.job("vgg").plan.plan, told("vgg"));

@@ -10,6 +10,7 @@
 
 #include "kv/frame.h"
 #include "kv/handshake.h"
+#include "kv/sameness.h"
 #include "kv/send_queue.h"
 #include "kv/slicing.h"
 #include "tally/kv_merge.h"
@@ -303,6 +304,27 @@ TEST(KvMerge, OtherNumbersOfValuesAreRefusedAndTheRoundGoesOn) {
     EXPECT_THAT(failure.what(), HasSubstr("worker 1 pushes 2 values for keys of which worker 0 pushed 1"));
   }
   EXPECT_EQ(rounds.add(from(1), {{1}, {5}, {}, 0}).size(), 1U);
+}
+
+// Half of 64 workers say 2^11 more in a piece: workers times the squares differs from the square of the sum by 2^32, which
+// is nothing modulo 2^32.
+TEST(KvSameness, NamesThatDifferByWhatSumsCannotHoldAreToldApart) {
+  const auto sum_of = [](int workers, std::uint64_t some, std::uint64_t others) {
+    std::vector<std::int32_t> sums(kQuestionWords);
+    for (int worker = 0; worker < workers; ++worker) {
+      const auto words = question_of(worker % 2 == 0 ? some : others);
+      for (std::size_t i = 0; i < words.size(); ++i)
+        sums[i] = static_cast<std::int32_t>(static_cast<std::uint32_t>(sums[i]) +
+                                            static_cast<std::uint32_t>(words[i]));
+    }
+    return sums;
+  };
+  constexpr std::uint64_t kLargest = (std::uint64_t{1} << 60) - 1;
+  for (const int workers : {1, 2, 64, 256}) {
+    EXPECT_TRUE(all_equal(sum_of(workers, kLargest, kLargest), workers)) << workers;
+    EXPECT_EQ(all_equal(sum_of(workers, 5, 5 + 2048), workers), workers == 1) << workers;
+    EXPECT_EQ(all_equal(sum_of(workers, kLargest, kLargest - 1), workers), workers == 1) << workers;
+  }
 }
 
 TEST(KvArray, SharesMemoryAndGrowsApart) {
