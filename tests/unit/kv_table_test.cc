@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <random>
 #include <set>
 #include <thread>
@@ -407,6 +408,27 @@ TEST(KvTable, CallsInAnotherOrderAreAnErrorAndNoSum) {
         [&] { EXPECT_THAT(text_of([&] { (rank == 0 ? two : one)->push({}, {}); }), HasSubstr("table")); });
     first.join();
     second.join();
+  });
+}
+
+// At a server that has no room for both pushes.
+TEST(KvTable, ARoundThatExceedsTheMemoryOfAServerFailsForAllAndTheNextTableGoesOn) {
+  Tables tables(2, 2, 400'000);
+  std::vector<Key> many(10'000);
+  std::iota(many.begin(), many.end(), 0U);
+  tables.system.run([&](int rank, Node&) {
+    const std::vector<Key> few{1, 2, kMaxKey};
+    auto table = tables.table(rank, {.most_hot = 0});
+    table->push(few, std::vector<float>(3, 1));
+    EXPECT_THAT(text_of([&] { table->push(many, std::vector<float>(many.size(), 1)); }),
+                AllOf(HasSubstr("no room for a round of table 0"), HasSubstr("--memory")));
+    table.reset();
+    table = tables.table(rank, {.most_hot = 0});
+    table->push(few, std::vector<float>(3, 1));
+    std::vector<float> rows(3);
+    table->pull(few, rows);
+    EXPECT_EQ(rows, (std::vector<float>{4, 4, 4}));
+    table->close();
   });
 }
 
