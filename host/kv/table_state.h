@@ -40,10 +40,11 @@ class TableState {
   void pass_time(TimeNs now, std::vector<TableAnswer>& answers);
   [[nodiscard]] TimeNs due() const noexcept;  // when the open round's age is over, or kNever
 
-  // Of the rows, from now on; 0: none.
-  void set_bound(std::size_t most_bytes);
+  // Of bytes(), from now on; 0: none.
+  void set_bound(std::size_t most_bytes) noexcept { bound_ = most_bytes; }
   [[nodiscard]] std::size_t rows() const noexcept { return rows_ ? rows_->size() : 0; }
-  [[nodiscard]] std::size_t bytes() const noexcept { return rows_ ? rows_->bytes() : 0; }
+  // Of rows, and of messages that wait for others'.
+  [[nodiscard]] std::size_t bytes() const noexcept { return row_bytes() + held_bytes(); }
   [[nodiscard]] std::uint64_t rounds() const noexcept { return all_rounds_; }  // of all sessions
 
  private:
@@ -67,6 +68,11 @@ class TableState {
   [[nodiscard]] bool goes_on() const noexcept;  // without who is lost or leaves
   [[nodiscard]] bool is_here(std::size_t rank) const;
   [[nodiscard]] bool round_is_full() const;
+  [[nodiscard]] std::size_t row_bytes() const noexcept { return rows_ ? rows_->bytes() : 0; }
+  [[nodiscard]] std::size_t held_bytes() const noexcept;
+  void throw_if_no_room(const TableMessage& message) const;
+  void bound_rows(std::size_t held);
+  void make_room_in_round(const TableMessage& message);
   void push(const Held& what);
   void apply_round();
   void give(const Held& what);

@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <random>
 #include <set>
 #include <thread>
@@ -316,11 +317,6 @@ TEST(KvTable, WrongArgumentsAreThrownWithTheirIndexAndHurtNobody) {
               }),
               HasSubstr("2 keys of width 2 have 4 values, not 3"));
   EXPECT_THAT(text_of([&] { table->pull(std::vector<Key>{1}, rows); }), HasSubstr("2 values of room, not 4"));
-  const auto infinite = failure_of([&] {
-    table->push(std::vector<Key>{1, 5}, std::vector<float>{1, 2, 3, std::numeric_limits<float>::infinity()});
-  });
-  EXPECT_EQ(infinite.index(), 1);
-  EXPECT_THAT(infinite.what(), HasSubstr("gradients[3] is inf"));
   const auto refused = [&](const TableOptions& options) {
     return text_of([&] { (void)tables.table(0, options); });
   };
@@ -338,6 +334,28 @@ TEST(KvTable, WrongArgumentsAreThrownWithTheirIndexAndHurtNobody) {
   table->close();
   table->close();
   EXPECT_THAT(text_of([&] { table->push({}, {}); }), HasSubstr("table 0 is closed"));
+}
+
+// Not in a row that all read, whichever way it would get there; and who pushed it may go on.
+TEST(KvTable, WhatIsNoNumberOrTooLargeIsNotPushedWithABoxOrWithout) {
+  using Limits = std::numeric_limits<float>;
+  for (const std::size_t most_hot : {std::size_t{0}, std::size_t{8}}) {
+    Tables tables(1, 1);
+    const auto table = tables.table(0, {.width = 2, .most_hot = most_hot});
+    const std::vector<Key> keys{1, 5};
+    for (const float wrong : {Limits::quiet_NaN(), Limits::infinity(), -Limits::infinity(), Limits::max()}) {
+      const auto failure = failure_of([&] { table->push(keys, std::vector<float>{1, 2, 3, wrong}); });
+      EXPECT_EQ(failure.code(), ErrorCode::kQuantise);
+      EXPECT_EQ(failure.index(), 1);
+      EXPECT_THAT(failure.what(), HasSubstr("gradients[3] is " + std::to_string(wrong)));
+    }
+    const std::vector<float> most{1, 2, 3, 0x1p127F};
+    table->push(keys, most);
+    std::vector<float> rows(4);
+    table->pull(keys, rows);
+    EXPECT_EQ(rows, most);
+    table->close();
+  }
 }
 
 TEST(KvTable, OptionsThatDifferAreToldToAll) {
@@ -390,6 +408,27 @@ TEST(KvTable, CallsInAnotherOrderAreAnErrorAndNoSum) {
         [&] { EXPECT_THAT(text_of([&] { (rank == 0 ? two : one)->push({}, {}); }), HasSubstr("table")); });
     first.join();
     second.join();
+  });
+}
+
+// At a server that has no room for both pushes.
+TEST(KvTable, ARoundThatExceedsTheMemoryOfAServerFailsForAllAndTheNextTableGoesOn) {
+  Tables tables(2, 2, 400'000);
+  std::vector<Key> many(10'000);
+  std::iota(many.begin(), many.end(), 0U);
+  tables.system.run([&](int rank, Node&) {
+    const std::vector<Key> few{1, 2, kMaxKey};
+    auto table = tables.table(rank, {.most_hot = 0});
+    table->push(few, std::vector<float>(3, 1));
+    EXPECT_THAT(text_of([&] { table->push(many, std::vector<float>(many.size(), 1)); }),
+                AllOf(HasSubstr("no room for a round of table 0"), HasSubstr("--memory")));
+    table.reset();
+    table = tables.table(rank, {.most_hot = 0});
+    table->push(few, std::vector<float>(3, 1));
+    std::vector<float> rows(3);
+    table->pull(few, rows);
+    EXPECT_EQ(rows, (std::vector<float>{4, 4, 4}));
+    table->close();
   });
 }
 
