@@ -215,8 +215,20 @@ TEST_F(KvTableLate, WithoutLeastARoundWaitsForAllOrItsAge) {
   push(2, 0, {1}, {1});
   EXPECT_EQ(round_of(first), 0U);
   push(0, 1, {1}, {1});
-  pass_time(state_->due());
+  const TimeNs due = state_->due();
+  pass_time(due - 1);
+  push(1, 1, {1}, {1});
+  EXPECT_EQ(state_->due(), due) << "it is the first that counts";
+  pass_time(due);
   EXPECT_EQ(state_->rounds(), 2U);
+}
+TEST_F(KvTableLate, APushThatFindsNoRoomIsRefusedAndTheRoundOfTheOthersGoesOn) {
+  const int first = push(0, 0, {1}, {1});
+  state_->set_bound(state_->bytes() + 8);
+  EXPECT_THAT(failure_of(push(1, 0, {1}, {10})), HasSubstr("no room for a round"));
+  EXPECT_TRUE(waits(first));
+  pass_time(state_->due());
+  EXPECT_THAT(rows_of(pull(0, 1, {1})), ElementsAre(1));
 }
 TEST_F(KvTableLate, SumsAreAppliedOnceByTheRule) {
   terms_.rule = Rule::kSgd;
