@@ -5,8 +5,8 @@
 // A round is applied when all workers have pushed it, and then answered: so who has an answer knows that this server has
 // the round, and nobody's pull sees half of one. Of an asynchronous table it is applied when as many have as it waits for,
 // or when its age is over; what is pushed is always in the round that is open, whichever its worker took it for, so nothing
-// is lost and nothing applied twice (tests/models/late_model.h). A session is from the first message of any worker to the end of all: closed,
-// left, or lost. Rows outlive it.
+// is lost and nothing applied twice (tests/models/late_model.h). A session is from the first message of any worker to the end
+// of all: closed, left, or lost. Rows outlive it.
 
 #include <cstdint>
 #include <deque>

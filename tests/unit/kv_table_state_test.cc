@@ -499,7 +499,8 @@ TEST_F(KvTableState, APushThatWaitsCountsAndOneTooManyEndsTheRoundForAllAndChang
         HasSubstr("--memory"));
     EXPECT_THAT(failure_of(first), why);
     EXPECT_THAT(failure_of(second), why);
-    EXPECT_THAT(rows_of(pull(0, 2, {1, 2})), ElementsAre(4, 4)) << "of the round that failed nothing is there";
+    EXPECT_THAT(rows_of(pull(0, 2, {1, 2})), ElementsAre(4, 4))
+        << "of the round that failed nothing is there";
   }
   // Both begin anew, with less.
   leave(0, 0);
