@@ -70,7 +70,7 @@ CHECK_STAGES := format rules build build-asan build-tsan test beside headers lin
 
 help: ## this list
 	@echo 'Tally, a software switch that sums gradients. Usage: make TARGET [VARIABLE=VALUE...]'
-	@echo; echo 'First time:  make deps && make test'
+	@echo; echo 'First time:  make demo'
 	@echo; echo 'Targets:'
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' Makefile
 	@echo; echo 'Variables:'
