@@ -308,6 +308,7 @@ int TableWorker::send(std::vector<Part> parts, const std::shared_ptr<Flight>& fl
   Request request{0, true, true, 0, kTableKind, std::move(parts), {}, {}};
   request.gather = [flight](std::vector<Reply>& replies) { flight->arrived(std::move(replies)); };
   request.callback = [flight] { flight->done(std::nullopt); };
+  request.waits_for_room = true;  // as every call of a table waits
   flight->expect();
   return core_->send(std::move(request));
 }
