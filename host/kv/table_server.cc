@@ -13,6 +13,7 @@ TableServer::TableServer(Node& node, std::size_t most_bytes)
         for (auto& [number, table] : tables_) {
           std::vector<TableAnswer> answers;
           table.lose(rank, answers);
+          publish();
           give(std::move(answers));
         }
       });
@@ -31,7 +32,11 @@ void TableServer::take(const Arrival& arrival) {
     table.set_bound(most_bytes_ > others ? most_bytes_ - others : 1);
   }
   table.take(arrival.meta, std::move(message), answers);
-  // Before the answers: who has one may look.
+  publish();  // before the answers: who has one may look
+  give(std::move(answers));
+}
+
+void TableServer::publish() {
   TableServerStatistics now;
   for (const auto& [number, one] : tables_) {
     ++now.tables;
@@ -43,7 +48,6 @@ void TableServer::take(const Arrival& arrival) {
   rounds_ = now.rounds;
   rows_ = now.rows;
   bytes_ = now.bytes;
-  give(std::move(answers));
 }
 
 void TableServer::give(std::vector<TableAnswer> answers) {

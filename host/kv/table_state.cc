@@ -38,11 +38,6 @@ TableState::TableState(int number, int workers)
   begin_session();
 }
 
-void TableState::set_bound(std::size_t most_bytes) {
-  bound_ = most_bytes;
-  if (rows_) rows_->set_bound(most_bytes);
-}
-
 void TableState::begin_session() {
   terms_.reset();
   broken_ = lost_.empty() ? "" : "worker " + std::to_string(*lost_.begin()) + " is lost";
@@ -56,6 +51,13 @@ void TableState::begin_session() {
 
 void TableState::take(const KVMeta& from, TableMessage message, std::vector<TableAnswer>& answers) {
   answers_ = &answers;
+  if (gone_[static_cast<std::size_t>(from.rank())] && message.act != TableAct::kLeave) {
+    try {
+      throw_if_no_room(message);
+    } catch (const Failure& failure) {
+      return refuse(from, failure);
+    }
+  }
   later_.push_back({from, std::move(message)});
   do_what_is_due(later_.size() - 1);
 }
@@ -97,7 +99,7 @@ void TableState::agree(int rank, const TableMessage& message) {
                                                      ", and worker " + std::to_string(rank) + " has width " +
                                                      std::to_string(terms.width));
     if (!rows_ || width_ != terms.width)
-      rows_.emplace(RowsOptions{.dimension = terms.width, .most_bytes = bound_});
+      rows_.emplace(RowsOptions{.dimension = terms.width});
     rows_->set_rule(terms.rule, terms.rate);
     width_ = terms.width;
     terms_ = terms;
@@ -126,6 +128,7 @@ void TableState::do_now(const Held& what) {
     case TableAct::kFetch:
       return give(what);
     case TableAct::kPush:
+      make_room_in_round(message);
       return push(what);
     case TableAct::kBring:
       bring(message);
@@ -135,6 +138,41 @@ void TableState::do_now(const Held& what) {
     case TableAct::kLeave:
       return leave(what);
   }
+}
+
+// --- Memory. What applying a round takes for a moment is not in it.
+
+std::size_t TableState::held_bytes() const noexcept {
+  std::size_t bytes = 0;
+  for (const auto& held : pushes_) bytes += held ? held->message.memory.size() : 0;
+  for (const Held& held : waiting_) bytes += held.message.memory.size();
+  for (const Held& held : later_) bytes += held.message.memory.size();
+  return bytes;
+}
+
+// To hold the message until others have come.
+void TableState::throw_if_no_room(const TableMessage& message) const {
+  const std::size_t held = held_bytes() + message.memory.size();
+  if (bound_ != 0 && row_bytes() + held > bound_)
+    throw Failure(ErrorCode::kRefused, "this server has no room for a round of " + name_ + ": its rows have " +
+                                           std::to_string(row_bytes()) + " bytes, pushes that wait " +
+                                           std::to_string(held) + ", and at most " + std::to_string(bound_) +
+                                           " are left for it (tally-kv --memory)");
+}
+
+void TableState::bound_rows(std::size_t held) {
+  rows_->set_bound(bound_ == 0 ? 0 : std::max<std::size_t>(bound_, held + 1) - held);
+}
+
+// Nobody's push can be applied without the others': the round ends for all, before any row has changed.
+void TableState::make_room_in_round(const TableMessage& message) {
+  try {
+    throw_if_no_room(message);
+  } catch (const Failure& failure) {
+    break_off(failure.what());
+    throw;
+  }
+  bound_rows(held_bytes() + message.memory.size());
 }
 
 // --- Rounds.
@@ -195,6 +233,7 @@ void TableState::give(const Held& what) {
   };
   if (rows_->first_lent(message.keys) && std::any_of(message.keys.begin(), message.keys.end(), elsewhere)) {
     if (!broken_.empty()) throw Failure(ErrorCode::kAborted, broken_);
+    throw_if_no_room(message);
     waiting_.push_back(what);
     return;
   }
@@ -214,6 +253,7 @@ void TableState::lend(const TableMessage& message) {
     const auto move = moves_.find(key);
     if (move == moves_.end() || move->second.set < message.set) keys.push_back(key);
   }
+  bound_rows(held_bytes());
   rows_->lend(keys, width_);
   for (const Key key : keys) moves_[key] = {message.set, applied_, true};
 }

@@ -33,10 +33,11 @@ class TableState {
   void take(const KVMeta& from, TableMessage message, std::vector<TableAnswer>& answers);
   void lose(int rank, std::vector<TableAnswer>& answers);
 
-  // Of the rows, from now on; 0: none.
-  void set_bound(std::size_t most_bytes);
+  // Of bytes(), from now on; 0: none.
+  void set_bound(std::size_t most_bytes) noexcept { bound_ = most_bytes; }
   [[nodiscard]] std::size_t rows() const noexcept { return rows_ ? rows_->size() : 0; }
-  [[nodiscard]] std::size_t bytes() const noexcept { return rows_ ? rows_->bytes() : 0; }
+  // Of rows, and of messages that wait for others'.
+  [[nodiscard]] std::size_t bytes() const noexcept { return row_bytes() + held_bytes(); }
   [[nodiscard]] std::uint64_t rounds() const noexcept { return all_rounds_; }  // of all sessions
 
  private:
@@ -56,6 +57,11 @@ class TableState {
   void do_what_is_due(std::size_t i);
   void agree(int rank, const TableMessage& message);
   void do_now(const Held& what);
+  [[nodiscard]] std::size_t row_bytes() const noexcept { return rows_ ? rows_->bytes() : 0; }
+  [[nodiscard]] std::size_t held_bytes() const noexcept;
+  void throw_if_no_room(const TableMessage& message) const;
+  void bound_rows(std::size_t held);
+  void make_room_in_round(const TableMessage& message);
   void push(const Held& what);
   void apply_round();
   void give(const Held& what);

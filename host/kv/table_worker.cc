@@ -116,7 +116,7 @@ void TableWorker::check(std::span<const Key> keys, std::size_t values, const cha
                                                    ", not " + std::to_string(values));
 }
 
-// A sum through the box would fail with them, and end the job for all.
+// At a server they would be in the row from then on, for all; a sum through the box would fail, and end the job.
 void TableWorker::check_summable(std::span<const float> gradients) const {
   const auto wrong = std::find_if(gradients.begin(), gradients.end(),
                                   [](float value) { return !(std::fabs(value) <= kMostMagnitude); });
@@ -124,7 +124,7 @@ void TableWorker::check_summable(std::span<const float> gradients) const {
   const auto i = wrong - gradients.begin();
   throw Failure(ErrorCode::kQuantise,
                 "gradients[" + std::to_string(i) + "] is " + std::to_string(*wrong) +
-                    "; what may be summed in a box is finite, and at most 2^127",
+                    "; what is pushed to a table is finite, and at most 2^127",
                 i / static_cast<std::ptrdiff_t>(options_.width));
 }
 
@@ -168,7 +168,7 @@ void TableWorker::pull(std::span<const Key> keys, std::span<float> rows) {
 
 void TableWorker::push(std::span<const Key> keys, std::span<const float> gradients) {
   check(keys, gradients.size(), "values");
-  if (box_ != nullptr) check_summable(gradients);
+  check_summable(gradients);
   or_leave([&] {
     if (box_ != nullptr && !hot_) {
       auto hot = HotRows::create(options_, rank_, workers_, keys.size());
@@ -308,6 +308,7 @@ int TableWorker::send(std::vector<Part> parts, const std::shared_ptr<Flight>& fl
   Request request{0, true, true, 0, kTableKind, std::move(parts), {}, {}};
   request.gather = [flight](std::vector<Reply>& replies) { flight->arrived(std::move(replies)); };
   request.callback = [flight] { flight->done(std::nullopt); };
+  request.waits_for_room = true;  // as every call of a table waits
   flight->expect();
   return core_->send(std::move(request));
 }

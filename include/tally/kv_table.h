@@ -61,9 +61,9 @@ class Table {
 
   // Rows as they are after the last round that ended here, keys.size() x width, by key.
   void pull(std::span<const Key> keys, std::span<float> rows);
-  // gradients: as rows; with a box finite, and at most 2^127. Returns when the round has ended: the rows have what all workers pushed in it. After a failure
-  // (of a worker, a server, the box) the table is over at all workers: what was committed is back at the servers that
-  // are left, and every further call throws the same; make another Table.
+  // gradients: as rows; finite, and at most 2^127. Returns when the round has ended: the rows have what all workers
+  // pushed in it. After a failure (of a worker, a server, the box) the table is over at all workers: what was committed is
+  // back at the servers that are left, and every further call throws the same; make another Table.
   void push(std::span<const Key> keys, std::span<const float> gradients);
   void close();  // after it only the destruction; again is fine
 

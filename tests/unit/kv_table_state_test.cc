@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -84,6 +85,7 @@ class KvTableState : public testing::Test {
     const Answered* const answer = answer_to(message);
     return answer == nullptr ? "no answer" : answer->failure;
   }
+  static std::size_t bytes_of_push(std::size_t keys) { return 64 + keys * (sizeof(Key) + sizeof(float)); }
   // A round in which both push what is given to `key`.
   void round(std::uint64_t rounds, const std::vector<Key>& keys, float value) {
     const std::vector<float> rows(keys.size(), value);
@@ -322,13 +324,63 @@ TEST_F(KvTableState, AnotherWidthThanThatOfTheRowsIsRefused) {
   terms_.width = 3;
   EXPECT_THAT(failure_of(pull(1, 0, {1})), "table 7 has rows of width 1, and worker 1 has width 3");
 }
-TEST_F(KvTableState, TheBoundIsOfRowsAndARoundThatExceedsItChangesNothing) {
+TEST_F(KvTableState, ARoundWhoseRowsExceedTheBoundChangesNothing) {
   round(0, {1}, 1);
-  state_->set_bound(state_->bytes() + 8);
   const int first = push(0, 1, {1}, {1});
-  push(1, 1, {1, 2, 3}, {1, 1, 1});
-  EXPECT_THAT(failure_of(first), HasSubstr("no room for more rows"));
+  std::vector<Key> many(1000);  // for which the table must grow
+  std::iota(many.begin(), many.end(), 1U);
+  const std::vector<float> rows(many.size(), 1);
+  state_->set_bound(state_->bytes() + bytes_of_push(many.size()));
+  push(1, 1, many, rows);
+  EXPECT_THAT(failure_of(first), AllOf(HasSubstr("no room for more rows: 1 have"), HasSubstr("--memory")));
   EXPECT_THAT(rows_of(pull(0, 1, {1})), ElementsAre(2));
+}
+TEST_F(KvTableState, APushThatWaitsCountsAndOneTooManyEndsTheRoundForAllAndChangesNothing) {
+  round(0, {1, 2}, 1);
+  const std::size_t before = state_->bytes();
+  for (const std::size_t room : {2 * bytes_of_push(2), 2 * bytes_of_push(2) - 1}) {
+    const bool fits = room == 2 * bytes_of_push(2);
+    state_->set_bound(before + room);
+    const std::uint64_t rounds = fits ? 1 : 2;
+    const int first = push(0, rounds, {1, 2}, {1, 1});
+    EXPECT_EQ(state_->bytes(), before + bytes_of_push(2));
+    const int second = push(1, rounds, {1, 2}, {1, 1});
+    EXPECT_EQ(state_->bytes(), before);
+    if (fits) {
+      EXPECT_EQ(failure_of(first) + failure_of(second), "");
+      continue;
+    }
+    const auto why = AllOf(
+        HasSubstr("no room for a round of table 7"),
+        HasSubstr("its rows have " + std::to_string(before) + " bytes, pushes that wait " +
+                  std::to_string(room + 1) + ", and at most " + std::to_string(before + room) + " are left"),
+        HasSubstr("--memory"));
+    EXPECT_THAT(failure_of(first), why);
+    EXPECT_THAT(failure_of(second), why);
+    EXPECT_THAT(rows_of(pull(0, 2, {1, 2})), ElementsAre(4, 4)) << "of the round that failed nothing is there";
+  }
+  // Both begin anew, with less.
+  leave(0, 0);
+  leave(1, 0);
+  round(0, {1}, 1);
+  EXPECT_THAT(rows_of(pull(0, 1, {1, 2})), ElementsAre(6, 4));
+}
+TEST_F(KvTableState, WhatWaitsForARowOrForTheOthersToLeaveCounts) {
+  fetch(0, 0, 1, {1});
+  const std::size_t before = state_->bytes();
+  state_->set_bound(before + 80);
+  const int waiting = pull(1, 0, {1});
+  EXPECT_TRUE(waits(waiting));
+  EXPECT_GT(state_->bytes(), before);
+  EXPECT_THAT(failure_of(pull(1, 0, {1})), HasSubstr("--memory")) << "no room for a second";
+  bring(0, 0, 2, {1}, {4});
+  EXPECT_THAT(rows_of(waiting), ElementsAre(4)) << "the first goes on";
+  EXPECT_EQ(state_->bytes(), before);
+  leave(1, 0);
+  const int early = pull(1, 0, {1});
+  EXPECT_THAT(failure_of(pull(1, 0, {1})), HasSubstr("--memory"));
+  leave(0, 0);
+  EXPECT_THAT(rows_of(early), ElementsAre(4));
 }
 TEST(KvTableMessage, WhatCannotBeIsRefused) {
   const std::vector<Key> keys{1, 2};

@@ -125,9 +125,7 @@ class Worker:
         return _of_this_process(self._worker, self._process)
 
     def _values(self, values, writable=False):
-        memory = _arrays.memory(values, writable)
-        if memory.type != self._type:
-            raise TypeError(f"this worker's values are {self.dtype}, these are {getattr(values, 'dtype', 'others')}")
+        memory = _arrays.memory(values, writable, (self._type,))
         return memory.address, memory.count, memory.kept
 
     def _room(self, out):
@@ -179,9 +177,7 @@ class Table:
         return _of_this_process(self._table, self._process)
 
     def _rows(self, rows, keys, writable=False):
-        memory = _arrays.memory(rows, writable)
-        if memory.type != _arrays.FLOAT32:
-            raise TypeError(f"rows are float32, these are {getattr(rows, 'dtype', 'others')}")
+        memory = _arrays.memory(rows, writable, (_arrays.FLOAT32,))
         if tuple(rows.shape) != (keys, self.width):
             raise make(_INVALID, f"{keys} rows of width {self.width} have shape ({keys}, {self.width}), not {tuple(rows.shape)}")
         return memory.address, memory.count, memory.kept
