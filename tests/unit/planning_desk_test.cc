@@ -5,8 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "planning/desk.h"
-#include "planning_support.h"
+#include "planning_home.h"
 
 namespace tally::planning {
 namespace {

@@ -1,13 +1,14 @@
 #pragma once
-// A cluster of two racks, a job in it, and the desk at which it has its plans.
+// Clusters of two racks and of many, and jobs in them.
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "cluster/cluster_file.h"
-#include "planning/desk.h"
+#include "planning/facts.h"
 
 namespace tally::planning {
 
@@ -36,62 +37,28 @@ inline JobFacts four_workers(const std::string& name) {
           .usable = 3};
 }
 
-// A home with one job, its membership as far as the desk sees it: whoever is told to plan anew is called back and has
-// another epoch a round trip later.
-class PlanningDesk : public testing::Test {
- protected:
-  static constexpr TimeNs kTrip = 2 * kMillisecond;
+// 64 racks with a box each under 8 spines, and 16 servers.
+inline std::shared_ptr<const cluster::Cluster> many_racks() {
+  return cluster_of(
+      "leaf_spine: {racks: 64, spines: 8, hosts: 8, nic: 25G, uplink: 50G}\n"
+      "places: [{rack: \"rack[1-64]\", addresses: \"10.0.[1-64].0/24\"}]\n"
+      "boxes: [{at: racks, rate: 100G, address: \"10.0.[1-64].1\"}]\n"
+      "servers: [{name: \"ps[1-16]\", rack: \"rack[1-16]\", nic: 100G}]\n");
+}
 
-  members::PlanRequest request() const { return request_of(facts_); }
-  void look() {
-    desk_.saw("vgg", {.running = running_, .epoch = Epoch{epoch_}, .left_out = 3 & ~facts_.usable}, now_);
-  }
-  void new_epoch() {
-    running_ = false;
-    look();
-    now_ += kTrip;
-    plan_ = desk_.plan(request(), now_);
-    ++epoch_;
-    running_ = true;
-    look();
-  }
-  // Work is done at once.
-  void turn() {
-    if (auto work = desk_.work(now_)) {
-      ++works_;
-      desk_.done(do_work(std::move(*work)));
+// Each with a worker in every one of those racks, over all boxes and servers.
+inline std::vector<JobFacts> eight_wide_jobs() {
+  std::vector<JobFacts> jobs;
+  for (std::uint8_t j = 0; j < 8; ++j) {
+    JobFacts facts{.job = "job" + std::to_string(j), .usable = ~std::uint64_t{0}};
+    for (std::uint8_t rack = 1; rack <= 64; ++rack) {
+      facts.ranks.push_back(at(rack, static_cast<std::uint8_t>(10 + j)));
+      facts.boxes.push_back(at(rack, 1));
     }
-    for (const Desk::Wish& wish : desk_.wishes(now_)) {
-      ++wishes_;
-      last_wish_ = now_;
-      facts_.usable |= wish.take_back & 3;
-      new_epoch();
-    }
+    for (std::uint8_t server = 1; server <= 16; ++server) facts.servers.push_back(at(server, 9));
+    jobs.push_back(std::move(facts));
   }
-  void run(TimeNs time) {
-    for (const TimeNs end = now_ + time; now_ < end; now_ += 5 * kMillisecond) turn();
-  }
-  // Of contributions, while all four meet here for each chunk.
-  void saw_misses(double share) {
-    const auto denied = static_cast<std::uint64_t>(4e6 * share);
-    desk_.saw_slots("vgg", 1'000'000 - denied / 4, denied, now_);
-  }
-  const Desk::Job& job() { return desk_.jobs().at("vgg"); }
-  std::string notes() {
-    std::string all;
-    for (const Desk::Note& note : desk_.take_notes()) all += note.text + "\n";
-    return all;
-  }
-
-  Desk desk_{{at(1, 1)}};
-  JobFacts facts_ = four_workers("vgg");
-  TimeNs now_ = 1'000 * kSecond;
-  bool running_ = false;
-  std::uint32_t epoch_ = 0;
-  Plan plan_{};
-  int works_ = 0;
-  int wishes_ = 0;
-  TimeNs last_wish_ = 0;
-};
+  return jobs;
+}
 
 }  // namespace tally::planning
