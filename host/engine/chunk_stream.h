@@ -29,6 +29,7 @@
 #include "tally/ids.h"
 #include "tally/net.h"
 #include "tally/plan.h"
+#include "tally/rows.h"
 
 namespace tally::engine {
 
@@ -256,9 +257,19 @@ class ChunkStream {
   [[nodiscard]] bool put_exponent(Flight& flight);
   [[nodiscard]] std::size_t write_contribution(Flight& flight, Cause cause, std::span<std::byte> out,
                                                TimeNs now);
+  // Dense values pay for a word of one row, another row of each chunk. All rows are looked at only if that one is zeros,
+  // or those of a chunk shortly before were worth it.
+  [[nodiscard]] bool may_have_zero_rows(std::uint64_t index,
+                                        std::span<const std::byte> values) const noexcept {
+    if (looks_ != 0) return true;
+    const std::uint64_t rows = values.size() / kRowBytes;
+    const std::uint64_t any = (static_cast<std::uint32_t>(index) * 0x9E3779B1U) * rows >> 32;
+    const std::byte* const row = values.data() + kRowBytes * any;
+    return wire_at<std::uint64_t>(row) == 0 && is_zero_row(row);
+  }
   // Bytes of the values in whichever form is shorter (docs/protocol_sparse.md); and chunks of which there is nothing
   // to say, in the packet of the first of them.
-  [[nodiscard]] std::size_t without_zero_rows(std::uint64_t index, std::span<std::byte> values) noexcept;
+  [[nodiscard]] std::size_t without_zero_rows(std::span<std::byte> values) noexcept;
   [[nodiscard]] bool joins_run(const Flight& flight, const EngineOperation& operation,
                                int exponent) const noexcept;
   [[nodiscard]] std::uint64_t send_along(std::uint64_t base, TimeNs now) noexcept;

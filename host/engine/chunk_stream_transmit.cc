@@ -260,10 +260,10 @@ std::size_t ChunkStream::write_contribution(Flight& flight, Cause cause, std::sp
       ++statistics_.zeros;
     } else {
       flight.nothing = false;
-      if (membership_.sparse) {
-        const std::size_t dense = bytes;
-        bytes = without_zero_rows(flight.index, out.subspan(kHeaderBytes, bytes));
-        if (bytes != dense) header.flags |= kFlagSparse;
+      const auto values = out.subspan(kHeaderBytes, bytes);
+      if (membership_.sparse && may_have_zero_rows(flight.index, values)) {
+        bytes = without_zero_rows(values);
+        if (bytes != values.size()) header.flags |= kFlagSparse;
       }
     }
   }

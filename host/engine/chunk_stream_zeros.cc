@@ -10,18 +10,10 @@
 
 namespace tally::engine {
 
-// Looking for rows of zeros costs dense values nothing: one row is looked at, another one of each chunk, and all of them
-// only if it is zeros, or those of a chunk shortly before were worth it.
-std::size_t ChunkStream::without_zero_rows(std::uint64_t index, std::span<std::byte> values) noexcept {
+std::size_t ChunkStream::without_zero_rows(std::span<std::byte> values) noexcept {
   constexpr std::uint32_t kAsLong = 16;
-  const auto rows = static_cast<std::uint32_t>(values.size() / kRowBytes);
-  if (looks_ == 0) {
-    const std::uint64_t any = std::uint64_t{static_cast<std::uint32_t>(index) * 0x9E3779B1U} * rows >> 32;
-    if (!is_zero_row(values.data() + kRowBytes * any)) return values.size();
-  } else {
-    --looks_;
-  }
-  const std::uint32_t bytes = pack_rows(values.data(), rows);
+  if (looks_ != 0) --looks_;
+  const std::uint32_t bytes = pack_rows(values.data(), static_cast<std::uint32_t>(values.size() / kRowBytes));
   if (bytes == 0) return values.size();
   looks_ = kAsLong;
   ++statistics_.sparse;

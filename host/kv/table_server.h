@@ -30,6 +30,7 @@ class TableServer {
  private:
   void take(const Arrival& arrival);
   void publish();
+  void look_at_the_time();
   void give(std::vector<TableAnswer> answers);
 
   const std::size_t most_bytes_;

@@ -163,6 +163,14 @@ def tables():
         raises(tally.Error, lambda: table.pull(keys), "closed by this program")
         with tally.kv.Table(width, "sgd", 0.5, most_hot=0, every=16) as again:  # hot rows are back
             assert (again.pull(numpy.arange(100)) == expected).all()
+        raises(ValueError, lambda: tally.kv.Table(width, age=0.0001), "less than a millisecond")
+        raises(tally.InvalidArgument, lambda: tally.kv.Table(width, number=1, least=1), "needs an age")
+        with tally.kv.Table(width, number=1, age=0.01, least=1) as table:  # one pushes more often
+            for _ in range(20 if rank else 5):
+                table.push(keys, ones)
+            assert table.pull(keys).min() >= (20 if rank else 5) and table.statistics()["rounds"] == (20 if rank else 5)
+        with tally.kv.Table(width, number=1, most_hot=0) as table:
+            assert (table.pull(keys) == 25).all(), table.pull(keys)
     print("all good")
 
 

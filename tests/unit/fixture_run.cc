@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "parsed_twice.h"
+#include "agree.h"
 #include "pipeline/fused.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/reply.h"
