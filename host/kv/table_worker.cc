@@ -192,7 +192,7 @@ void TableWorker::push(std::span<const Key> keys, std::span<const float> gradien
   check_summable(gradients);
   or_leave([&] {
     if (box_ != nullptr && !hot_) {
-      auto hot = HotRows::create(options_, rank_, workers_, keys.size());
+      auto hot = HotRows::create(options_, rank_, workers_);
       or_throw(hot);
       hot_.emplace(std::move(*hot));
     }
@@ -345,6 +345,7 @@ int TableWorker::send(std::vector<Part> parts, const std::shared_ptr<Flight>& fl
   Request request{0, true, true, 0, kTableKind, std::move(parts), {}, {}};
   request.gather = [flight](std::vector<Reply>& replies) { flight->arrived(std::move(replies)); };
   request.callback = [flight] { flight->done(std::nullopt); };
+  request.waits_for_room = true;  // as every call of a table waits
   flight->expect();
   return core_->send(std::move(request));
 }

@@ -83,6 +83,7 @@ struct Request {
   std::vector<Part> parts{};  // each server once
   Gather gather{};
   std::function<void()> callback{};
+  bool waits_for_room = false;  // in a server's queue; else what has none is thrown
 };
 
 // A PushPull that may be a sum of all workers.

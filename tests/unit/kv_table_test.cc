@@ -169,7 +169,8 @@ class TestBox {
 
 // A system whose servers have tables, and a box.
 struct Tables {
-  Tables(int workers, int servers, std::size_t memory = 0) : system(workers, servers), box(workers) {
+  Tables(int workers, int servers, std::size_t memory = 0, const NodeOptions& options = {})
+      : system(workers, servers, options), box(workers) {
     for (int rank = 0; rank < servers; ++rank)
       servers_.push_back(std::make_unique<TableServer>(system.server(rank), memory));
     system.start();
@@ -444,6 +445,71 @@ struct Losses {
   }
   Tables tables;
 };
+
+// Filled by others of this process. Whoever left without a word would be waited for, and take its rows along.
+TEST(KvTable, ARoundAndWhoLeavesWaitForRoomInAQueueThatIsFull) {
+  constexpr int kApp = 5;
+  NodeOptions options;
+  options.queue_bytes = 64 << 20;  // more than sockets take
+  for (const bool leaves : {false, true}) {
+    Tables tables(2, 1, 0, options);
+    std::atomic<bool> full = false;
+    tables.system.run([&](int rank, Node& node) {
+      auto table = tables.table(rank, Losses::kOptions);
+      const std::vector<Key> keys{3, 1000};
+      const std::vector<float> ones(2, 1);
+      for (int round = 0; round < 10; ++round) table->push(keys, ones);
+      EXPECT_EQ(table->statistics().hot_keys, 2U);
+      std::string said;
+      std::atomic<bool> done = false;
+      const auto go_on = [&] {
+        try {
+          if (leaves && rank == 0) {
+            table.reset();
+          } else {
+            table->push(keys, ones);
+          }
+        } catch (const Failure& failure) {
+          said = failure.what();
+        }
+        done = true;
+      };
+      if (rank == 1) {
+        while (!full) std::this_thread::yield();
+        go_on();
+        EXPECT_THAT(said, HasSubstr(leaves ? "worker 0 has left table 0: its program ended the table" : ""));
+      } else {
+        // The server reads nothing behind a request for an app that is still to come.
+        KVWorker<float> other(node, kApp, 0);
+        const int first = other.Push({1}, {1});
+        const SArray<float> many((options.queue_bytes - 80) / sizeof(float), 1.F);
+        int second = 0;
+        while (second == 0) {
+          try {
+            second = other.ZPush(SArray<Key>{1}, many);
+          } catch (const Failure&) {  // the first is still on its way
+            std::this_thread::yield();
+          }
+        }
+        full = true;
+        std::thread call(go_on);
+        for (int i = 0; i < 100 && !done; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        EXPECT_FALSE(done) << "it did not wait: " << said;
+        KVServer<float> server(tables.system.server(0), kApp);
+        server.set_request_handle([](const KVMeta& meta, const KVPairs<float>& /*data*/,
+                                     KVServer<float>* of) { of->Response(meta); });
+        call.join();
+        other.Wait(first);
+        other.Wait(second);
+        EXPECT_EQ(said, "");
+      }
+      if (!leaves) table->close();
+      table.reset();
+      const float sum = leaves ? 20 : 22;
+      EXPECT_EQ(tables.rows(rank, keys, Losses::kOptions), (std::vector<float>{sum, sum}));
+    });
+  }
+}
 
 TEST(KvTable, AWorkerThatIsLostIsNamedAndTheHotRowsAreBack) {
   Losses losses(3);
