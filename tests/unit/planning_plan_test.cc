@@ -194,6 +194,7 @@ TEST(PlanningPlan, EveryPlanFitsItsJob) {
       EXPECT_EQ(read.why_not, "") << seed;
       EXPECT_EQ(read.made.tables, plans[j].made.tables) << seed << ": who is told it knows what it brings";
       EXPECT_GE(read.made.rate, plans[j].made.rate * (1 - 1e-9)) << seed;
+      EXPECT_GE(read.made.bound, read.made.rate * (1 - 1e-9)) << seed << ": and what no plan exceeds";
       for (const RouteTable& table : plans[j].plan.tables)
         EXPECT_TRUE(std::ranges::none_of(table, &Route::direct)) << seed;
     }
