@@ -68,8 +68,9 @@ std::string fleet_text(const Snapshot& box) {
   if (!box.fleet) return "";
   const FleetStatus& fleet = *box.fleet;
   if (fleet.standing == "away")
-    return "etcd does not answer since " + members::seconds_text(box.now > fleet.since ? box.now - fleet.since : 0) +
-           ": " + fleet.text + "; jobs go on, nothing new is planned";
+    return "etcd does not answer since " +
+           members::seconds_text(box.now > fleet.since ? box.now - fleet.since : 0) + ": " + fleet.text +
+           "; jobs go on, nothing new is planned";
   const bool inside = fleet.standing == "member" || fleet.standing == "left";
   return inside || fleet.text.empty() ? "" : "not in it: " + fleet.text;
 }

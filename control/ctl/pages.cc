@@ -321,8 +321,8 @@ std::string standing_text(const Json& fleet) {
   const std::string why = cell(fleet, "reason");
   const std::string box = "box " + cell(fleet, "id") + " of fleet " + cell(fleet, "prefix") + ": ";
   if (standing == "away" && !is_true(fleet, "known"))
-    return box + "NO ETCD YET: none since the start, " + ago_text(member(fleet, "since_ns_ago")) + " (" + why +
-           "); the box's own jobs go on\n";
+    return box + "NO ETCD YET: none since the start, " + ago_text(member(fleet, "since_ns_ago")) + " (" +
+           why + "); the box's own jobs go on\n";
   if (standing == "away")
     return box + "ETCD IS GONE: it answered last " + ago_text(member(fleet, "since_ns_ago")) + " (" + why +
            "); jobs go on, nothing new is planned\nwhat was known then:\n";

@@ -295,8 +295,7 @@ TimeNs BoxWatch::silence(std::size_t core, TimeNs now) const {
 
 TimeNs BoxWatch::longest_silence(TimeNs now) const {
   TimeNs longest = 0;
-  for (std::size_t core = 0; core < cores_.size(); ++core)
-    longest = std::max(longest, silence(core, now));
+  for (std::size_t core = 0; core < cores_.size(); ++core) longest = std::max(longest, silence(core, now));
   return longest;
 }
 

@@ -20,6 +20,20 @@ std::size_t ChunkStream::without_zero_rows(std::span<std::byte> values) noexcept
   return bytes;
 }
 
+// As every result moves the window a little, runs would become shorter and shorter, and with them those of results.
+bool ChunkStream::waits_for_room() noexcept {
+  if (!membership_.sparse || window_.limit() - window_.cursor() >= least_room()) return false;
+  const std::uint64_t index = window_.cursor();
+  const Flight& flight = window_.at(index);
+  const EngineOperation* const operation = operation_of(index);
+  if (flight.state != FlightState::kIdle || operation->end() <= window_.limit()) return false;
+  const std::uint64_t m = index - operation->first();
+  const int exponent = operation->primes(m) ? kZeroBlock : kNoExponent;
+  if (!joins_run(flight, *operation, exponent)) return false;
+  zeros_ = {index, operation->end()};
+  return true;
+}
+
 // A run says zeros of the chunks of one shard in one packet, and an exponent of zeros, or none, of all alike. What it
 // names was never sent in this epoch and may be sent now; the others are left for their turn.
 std::uint64_t ChunkStream::send_along(std::uint64_t base, TimeNs now) noexcept {

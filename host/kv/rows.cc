@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tally/mix64.h"
+#include "text/text.h"
 
 namespace tally::kv {
 namespace {
@@ -80,9 +81,9 @@ void Rows::check_room(const Fresh& fresh, std::size_t first) const {
                             (pages * kPageFloats + fresh.alone) * sizeof(float);
   if (bytes_ + bytes > options_.most_bytes)
     throw Failure(ErrorCode::kRefused,
-                  "this server has no room for more rows: " + std::to_string(used_) + " have " +
-                      std::to_string(bytes_) + " bytes, of at most " + std::to_string(options_.most_bytes) +
-                      " (tally-kv --memory)",
+                  "this server has no room for more rows: " + text::counted(used_, "row") + " and their index have " +
+                      text::with_commas(bytes_) + " of " + text::with_commas(options_.most_bytes) +
+                      " bytes (tally-kv --memory)",
                   static_cast<std::int64_t>(first));
 }
 

@@ -192,7 +192,7 @@ void TableWorker::push(std::span<const Key> keys, std::span<const float> gradien
   check_summable(gradients);
   or_leave([&] {
     if (box_ != nullptr && !hot_) {
-      auto hot = HotRows::create(options_, rank_, workers_, keys.size());
+      auto hot = HotRows::create(options_, rank_, workers_);
       or_throw(hot);
       hot_.emplace(std::move(*hot));
     }

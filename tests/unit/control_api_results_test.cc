@@ -210,8 +210,9 @@ TEST(ControlResults, HealthNamesARefusedFileAndAFleetThatIsAway) {
   fleet.standing = "away";
   fleet.text = "no connection to http://10.0.0.1:2379";
   ASSERT_EQ(problems().size(), 1U);
-  EXPECT_EQ(problems()[0]["text"], "etcd does not answer since 5.0 s: no connection to http://10.0.0.1:2379; "
-                                   "jobs go on, nothing new is planned");
+  EXPECT_EQ(problems()[0]["text"],
+            "etcd does not answer since 5.0 s: no connection to http://10.0.0.1:2379; "
+            "jobs go on, nothing new is planned");
   EXPECT_EQ(api::box_problems(box).size(), 0U) << "it is ready all the same";
   fleet.standing = "taken";
   fleet.text = "another box has the ID rack1";
@@ -220,7 +221,8 @@ TEST(ControlResults, HealthNamesARefusedFileAndAFleetThatIsAway) {
   fleet.text = "";
   EXPECT_EQ(problems().size(), 0U);
   box.reloads.last_good = false;
-  EXPECT_EQ(problems()[0]["text"], "its file had errors when it was read last: no start from it would succeed");
+  EXPECT_EQ(problems()[0]["text"],
+            "its file had errors when it was read last: no start from it would succeed");
 }
 
 TEST(ControlResults, HealthSaysWhetherTheBoxIsEnding) {

@@ -462,7 +462,7 @@ TEST_F(KvTableState, ARoundWhoseRowsExceedTheBoundChangesNothing) {
   const std::vector<float> rows(many.size(), 1);
   state_->set_bound(state_->bytes() + bytes_of_push(many.size()));
   push(1, 1, many, rows);
-  EXPECT_THAT(failure_of(first), AllOf(HasSubstr("no room for more rows: 1 have"), HasSubstr("--memory")));
+  EXPECT_THAT(failure_of(first), AllOf(HasSubstr("no room for more rows: 1 row"), HasSubstr("--memory")));
   EXPECT_THAT(rows_of(pull(0, 1, {1})), ElementsAre(2));
 }
 TEST_F(KvTableState, APushThatWaitsCountsAndOneTooManyEndsTheRoundForAllAndChangesNothing) {

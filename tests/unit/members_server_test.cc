@@ -96,7 +96,8 @@ TEST_F(MembersServer, TokenIsCheckedAsAWorkers) {
   EXPECT_EQ(dropped(members::MembershipDrop::kToken), 1U);
   servers[0].token.clear();
   EXPECT_EQ(only(send(servers[0], servers[0].join()), PacketType::kJoined, servers[0]).text(),
-            "job 'resnet' has a token on this box, and none came: name its file in TALLY_TOKEN_FILE or --token-file");
+            "job 'resnet' has a token on this box, and none came: name its file in TALLY_TOKEN_FILE or "
+            "--token-file");
 }
 
 TEST_F(MembersServer, AnIndexThatTheJobHasNotIsRefusedByName) {
