@@ -90,9 +90,9 @@ int of_zmq(int workers, int servers) {
   std::vector<Node> nodes(1 + static_cast<std::size_t>(workers + servers));
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     nodes[i].context = zmq_ctx_new();
-    nodes[i].role = i == 0                                        ? Role::kSchedules
+    nodes[i].role = i == 0                                   ? Role::kSchedules
                     : i <= static_cast<std::size_t>(servers) ? Role::kServes
-                                                                  : Role::kWorks;
+                                                             : Role::kWorks;
     nodes[i].add(ZMQ_ROUTER, zmq_bind, kFirstPort + static_cast<int>(i));
   }
   for (Node& node : nodes) {

@@ -114,8 +114,7 @@ void TableState::agree(int rank, const TableMessage& message) {
       throw Failure(ErrorCode::kInvalidArgument, name_ + " has rows of width " + std::to_string(width_) +
                                                      ", and worker " + std::to_string(rank) + " has width " +
                                                      std::to_string(terms.width));
-    if (!rows_ || width_ != terms.width)
-      rows_.emplace(RowsOptions{.dimension = terms.width});
+    if (!rows_ || width_ != terms.width) rows_.emplace(RowsOptions{.dimension = terms.width});
     rows_->set_rule(terms.rule, terms.rate);
     width_ = terms.width;
     terms_ = terms;
@@ -178,10 +177,10 @@ std::size_t TableState::held_bytes() const noexcept {
 void TableState::throw_if_no_room(const TableMessage& message) const {
   const std::size_t held = held_bytes() + message.memory.size();
   if (bound_ != 0 && row_bytes() + held > bound_)
-    throw Failure(ErrorCode::kRefused, "this server has no room for a round of " + name_ + ": its rows have " +
-                                           std::to_string(row_bytes()) + " bytes, pushes that wait " +
-                                           std::to_string(held) + ", and at most " + std::to_string(bound_) +
-                                           " are left for it (tally-kv --memory)");
+    throw Failure(ErrorCode::kRefused,
+                  "this server has no room for a round of " + name_ + ": its rows have " +
+                      std::to_string(row_bytes()) + " bytes, pushes that wait " + std::to_string(held) +
+                      ", and at most " + std::to_string(bound_) + " are left for it (tally-kv --memory)");
 }
 
 void TableState::bound_rows(std::size_t held) {

@@ -352,7 +352,8 @@ TEST_F(KvTableState, AnOldRowThatComesAgainChangesNothing) {
 // By a mistake, or by somebody who means it: nothing that is older than the set one has heard of comes back.
 TEST_F(KvTableState, ASetThatNoRoundHasLedToIsNotBelieved) {
   fetch(0, 0, 1, {1});
-  const auto leap = HasSubstr("worker 1 speaks of set 900 of the hot keys of table 7, and the last round had set 0");
+  const auto leap =
+      HasSubstr("worker 1 speaks of set 900 of the hot keys of table 7, and the last round had set 0");
   EXPECT_THAT(failure_of(bring(1, 0, 900, {}, {})), leap);
   EXPECT_THAT(failure_of(fetch(1, 0, 900, {5})), leap);
   EXPECT_THAT(failure_of(bring(1, 0, 2, {}, {})), HasSubstr("set 2"));
@@ -526,7 +527,8 @@ TEST_F(KvTableState, APushThatWaitsCountsAndOneTooManyEndsTheRoundForAllAndChang
         HasSubstr("--memory"));
     EXPECT_THAT(failure_of(first), why);
     EXPECT_THAT(failure_of(second), why);
-    EXPECT_THAT(rows_of(pull(0, 2, {1, 2})), ElementsAre(4, 4)) << "of the round that failed nothing is there";
+    EXPECT_THAT(rows_of(pull(0, 2, {1, 2})), ElementsAre(4, 4))
+        << "of the round that failed nothing is there";
   }
   // Both begin anew, with less.
   leave(0, 0);

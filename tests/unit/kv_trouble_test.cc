@@ -198,7 +198,8 @@ TEST(KvTrouble, WhoDoesNotFitIsRefused) {
   other_rank.rank = 3;
   Node ambitious(other_rank);
   std::thread schedule([&] { scheduler.start(); });
-  EXPECT_THAT(text_of([&] { stranger.start(); }), HasSubstr("was not joined: it closed the connection; has it the same token "));
+  EXPECT_THAT(text_of([&] { stranger.start(); }),
+              HasSubstr("was not joined: it closed the connection; has it the same token "));
   EXPECT_THAT(text_of([&] { misled.start(); }),
               HasSubstr("it expects 2 workers and 0 servers, and the scheduler 1 and 0"));
   EXPECT_THAT(text_of([&] { ambitious.start(); }), HasSubstr("rank 3 of 1 (DMLC_RANK)"));
@@ -276,7 +277,9 @@ TEST(KvTrouble, PushesThatWaitForOthersAndRowsShareTheMemory) {
     return keys;
   };
   const auto ones = [](const std::vector<Key>& keys) { return std::vector<float>(keys.size(), 1); };
-  const auto push = [&](KVWorker<float>& kv, const std::vector<Key>& keys) { return kv.Push(keys, ones(keys)); };
+  const auto push = [&](KVWorker<float>& kv, const std::vector<Key>& keys) {
+    return kv.Push(keys, ones(keys));
+  };
   system.run([&](int, Node& node) {
     KVWorker<float> kv(node, 0, 0);
     const auto few = ascending(10, 0);
