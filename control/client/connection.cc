@@ -61,7 +61,8 @@ tl::expected<std::vector<std::string>, Trouble> daemons_here() {
   std::error_code error;
   const std::filesystem::directory_iterator entries(kDirectory, error);
   if (error && error != std::errc::no_such_file_or_directory)
-    return trouble(Fault::kUnreachable, std::string("cannot look into ") + kDirectory + ": " + error.message());
+    return trouble(Fault::kUnreachable,
+                   std::string("cannot look into ") + kDirectory + ": " + error.message());
   for (const auto& entry : entries) {
     const std::string path = entry.path().string();
     const auto address = address_of(path);

@@ -1,8 +1,8 @@
 #pragma once
 // Pushes of all workers made one: a server that counts on every worker's gradient waits for them here. One thread.
 
-#include <cstdint>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>

@@ -116,7 +116,7 @@ def kv_stopped_by_signal(lab):
     assert json.loads(system.servers[0].said())["rows"] == 2
     for options, missing, words in (([], "DMLC_NUM_WORKER", "DMLC_NUM_WORKER is not set"),
                                     ([], "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_URI is not set"),
-                                    (["--memory", "100KiB", "--shards", "2"], "", "--memory: '100KiB' is too little: 2 shards")):
+                                    (["--memory", "1000KiB", "--shards", "2"], "", "--memory: '1000KiB' is too little: 2 shards")):
         given = {name: value for name, value in system.variables.items() if name != missing}
         program = lab.run("nothing", [str(pathlib.Path(Programs.build, "host/kv/tally-kv")), "--role", "server", *options], given)
         assert program.wait() == 2 and words in program.complained(), program.complained()

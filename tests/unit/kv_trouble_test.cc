@@ -198,7 +198,8 @@ TEST(KvTrouble, WhoDoesNotFitIsRefused) {
   other_rank.rank = 3;
   Node ambitious(other_rank);
   std::thread schedule([&] { scheduler.start(); });
-  EXPECT_THAT(text_of([&] { stranger.start(); }), HasSubstr("was not joined: it closed the connection; has it the same token "));
+  EXPECT_THAT(text_of([&] { stranger.start(); }),
+              HasSubstr("was not joined: it closed the connection; has it the same token "));
   EXPECT_THAT(text_of([&] { misled.start(); }),
               HasSubstr("it expects 2 workers and 0 servers, and the scheduler 1 and 0"));
   EXPECT_THAT(text_of([&] { ambitious.start(); }), HasSubstr("rank 3 of 1 (DMLC_RANK)"));
@@ -266,7 +267,7 @@ TEST(KvTrouble, StrangersGetNothing) {
 
 // Pushes of tally-kv --sync that wait for the other worker have what rows leave of --memory, and rows what they leave.
 TEST(KvTrouble, PushesThatWaitForOthersAndRowsShareTheMemory) {
-  constexpr std::size_t kMemory = 420'000;  // a page of rows has 262,144
+  constexpr std::size_t kMemory = 460'000;  // a page of rows has 262,144
   System system(2, 1);
   system.start();
   RowServer server(system.server(0), {.rows = {.most_bytes = kMemory}, .merge = Merge::kSum});
@@ -276,7 +277,9 @@ TEST(KvTrouble, PushesThatWaitForOthersAndRowsShareTheMemory) {
     return keys;
   };
   const auto ones = [](const std::vector<Key>& keys) { return std::vector<float>(keys.size(), 1); };
-  const auto push = [&](KVWorker<float>& kv, const std::vector<Key>& keys) { return kv.Push(keys, ones(keys)); };
+  const auto push = [&](KVWorker<float>& kv, const std::vector<Key>& keys) {
+    return kv.Push(keys, ones(keys));
+  };
   system.run([&](int, Node& node) {
     KVWorker<float> kv(node, 0, 0);
     const auto few = ascending(10, 0);
@@ -294,10 +297,10 @@ TEST(KvTrouble, PushesThatWaitForOthersAndRowsShareTheMemory) {
   const std::uint64_t before = server.statistics().bytes;
   KVWorker<float> early(system.worker(0), 0, 1);
   KVWorker<float> late(system.worker(1), 0, 1);
-  const auto held = ascending(3000, 0);
+  const auto held = ascending(5000, 0);
   const auto fresh = ascending(2000, 1'000'000);
   const int waits = push(early, held);
-  wait_until([&] { return server.waiting_bytes() > 70'000; });
+  wait_until([&] { return server.waiting_bytes() > 110'000; });
   const int rows = push(early, fresh);
   EXPECT_THAT(text_of([&] { late.Wait(push(late, fresh)); }), HasSubstr("no room for more rows"));
   EXPECT_THAT(text_of([&] { early.Wait(rows); }), HasSubstr("no room for more rows"));
