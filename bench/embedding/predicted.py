@@ -39,6 +39,15 @@ def sums(places):
     return float(values) + HEADER * len(full)
 
 
+def summed(cold, hot, down):
+    """Bytes' time until a worker has the sums, of `down`, to which it brings `hot` beside `cold` that it pushes: on its link up both have
+    equal shares while both have something, and what has not come up cannot go down."""
+    if hot == 0:
+        return max(cold, down)
+    shared = min(cold, hot)
+    return max(down, 2 * shared + down * (1 - shared / hot), cold + hot)
+
+
 def batches(text, words, batch, workers, rounds):
     """Of each round each worker's ids, each once, as train_table.py looks them up."""
     pairs = [Pairs(text, batch, rank) for rank in range(workers)]
@@ -90,8 +99,8 @@ class Trace:
             hot = [place[ids][place[ids] >= 0] for ids in of_round]
             shares.append(sum(map(len, hot)) / sum(map(len, of_round)))
             asked, pulled, pushed = tcp(cold, 8), tcp(cold, 4 * WIDTH), tcp(cold, 8 + 4 * WIDTH)
-            up = pushed.sum(1) + [sums(places) for places in hot]
             down = sums(numpy.unique(numpy.concatenate(hot)))
             pull = asked.sum(1).min() + max(pulled.sum(0).max(), pulled.sum(1).max())
-            found.append(pull + max(pushed.sum(0).max(), up.max(), down) + (WORDS * most_hot / every if most_hot else 0))
+            push = max(summed(mine, sums(places), down) for mine, places in zip(pushed.sum(1), hot))
+            found.append(pull + max(pushed.sum(0).max(), push) + (WORDS * most_hot / every if most_hot else 0))
         return statistics.mean(found), statistics.mean(shares)

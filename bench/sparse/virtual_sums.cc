@@ -44,7 +44,7 @@ class Run {
     }
     out_.round_trip = *there_and_back;
     out_.ideal = ideal(false);
-    out_.of_format = ideal(c_.floats) + (c_.floats ? static_cast<double>(out_.round_trip) : 0);
+    out_.of_format = ideal(c_.floats);
     out_.up = rack_.lines().busiest(rack_.up(0), c_.workers) / rack_.wire_ns(1);
     out_.down = rack_.lines().busiest(rack_.down(0), c_.workers) / rack_.wire_ns(1);
     out_.box = rack_.lines().busiest(rack_.core(0), c_.cores) / static_cast<double>(out_.time);

@@ -65,7 +65,8 @@ class Inbox {
       if (alarm_at_ == kNever) {
         wake_.wait(lock, has_work);
       } else {
-        wake_.wait_until(lock, std::chrono::steady_clock::time_point(std::chrono::nanoseconds(alarm_at_)), has_work);
+        wake_.wait_until(lock, std::chrono::steady_clock::time_point(std::chrono::nanoseconds(alarm_at_)),
+                         has_work);
       }
       if (stopped_) return;
       if (alarm_at_ != kNever && steady_now() >= alarm_at_) {

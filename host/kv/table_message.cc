@@ -104,8 +104,10 @@ TableMessage decode_table_message(const SArray<std::byte>& bytes) {
   TableMessage message;
   message.act = static_cast<TableAct>(header.act);
   message.table = header.table;
-  message.terms = {header.width,    static_cast<Rule>(header.rule), header.rate, header.most_hot,
-                   header.every,    header.hot == 1,                header.least, header.age};
+  message.terms = {header.width, static_cast<Rule>(header.rule),
+                   header.rate,  header.most_hot,
+                   header.every, header.hot == 1,
+                   header.least, header.age};
   message.rounds = header.rounds;
   message.set = header.set;
   message.memory = bytes;

@@ -20,11 +20,11 @@ inline constexpr ValueKind kTableKind = value_kind<unsigned char>();
 
 enum class TableAct : std::uint8_t {
   kPull = 1,  // keys: answered with their rows
-  kPush,      // keys and rows: answered with the round that they are in, 8 bytes, when this server has applied it
-  kFetch,     // keys: as kPull, and under `set` they are hot; their rows are at the workers from now on
-  kBring,     // keys and rows that come back: under `set` they are cold, or their worker leaves
-  kClose,     // answered when all workers have closed
-  kLeave,     // the worker takes no part any more; text: why
+  kPush,  // keys and rows: answered with the round that they are in, 8 bytes, when this server has applied it
+  kFetch,  // keys: as kPull, and under `set` they are hot; their rows are at the workers from now on
+  kBring,  // keys and rows that come back: under `set` they are cold, or their worker leaves
+  kClose,  // answered when all workers have closed
+  kLeave,  // the worker takes no part any more; text: why
 };
 inline constexpr TableAct kLastTableAct = TableAct::kLeave;
 

@@ -47,6 +47,7 @@ void TableState::begin_session() {
   pushed_ = 0;
   moves_.clear();
   newest_ = 0;
+  agreed_ = 0;
 }
 
 void TableState::take(const KVMeta& from, TableMessage message, std::vector<TableAnswer>& answers) {
@@ -113,8 +114,7 @@ void TableState::agree(int rank, const TableMessage& message) {
       throw Failure(ErrorCode::kInvalidArgument, name_ + " has rows of width " + std::to_string(width_) +
                                                      ", and worker " + std::to_string(rank) + " has width " +
                                                      std::to_string(terms.width));
-    if (!rows_ || width_ != terms.width)
-      rows_.emplace(RowsOptions{.dimension = terms.width});
+    if (!rows_ || width_ != terms.width) rows_.emplace(RowsOptions{.dimension = terms.width});
     rows_->set_rule(terms.rule, terms.rate);
     width_ = terms.width;
     terms_ = terms;
@@ -145,6 +145,7 @@ void TableState::do_now(const Held& what) {
     throw Failure(ErrorCode::kCorrupt, "for worker " + std::to_string(what.from.rank()) + " " +
                                            std::to_string(message.rounds) + " rounds of " + name_ +
                                            " have ended, and for this server " + std::to_string(applied_));
+  check_set(what);
   switch (message.act) {
     case TableAct::kPull:
     case TableAct::kFetch:
@@ -176,10 +177,10 @@ std::size_t TableState::held_bytes() const noexcept {
 void TableState::throw_if_no_room(const TableMessage& message) const {
   const std::size_t held = held_bytes() + message.memory.size();
   if (bound_ != 0 && row_bytes() + held > bound_)
-    throw Failure(ErrorCode::kRefused, "this server has no room for a round of " + name_ + ": its rows have " +
-                                           std::to_string(row_bytes()) + " bytes, pushes that wait " +
-                                           std::to_string(held) + ", and at most " + std::to_string(bound_) +
-                                           " are left for it (tally-kv --memory)");
+    throw Failure(ErrorCode::kRefused,
+                  "this server has no room for a round of " + name_ + ": its rows have " +
+                      std::to_string(row_bytes()) + " bytes, pushes that wait " + std::to_string(held) +
+                      ", and at most " + std::to_string(bound_) + " are left for it (tally-kv --memory)");
 }
 
 void TableState::bound_rows(std::size_t held) {
@@ -256,6 +257,9 @@ void TableState::apply_round() {
     return break_off(failure.what());
   }
   pushed_ = 0;
+  std::uint32_t set = agreed_ + 1;
+  for (const auto& held : pushes_) set = held ? std::min(set, held->message.set) : set;
+  agreed_ = set;
   for (auto& held : pushes_) {
     if (held) answers_->push_back({std::exchange(held, std::nullopt)->from, {}, std::nullopt, applied_});
   }
@@ -320,6 +324,15 @@ void TableState::bring(const TableMessage& message) {
     }
   }
   if (pushed_ != 0 && round_is_full()) apply_round();
+}
+
+// A set follows another after a round of all, so one worker alone does not get ahead: under a set far away it would make
+// every row that comes back older than what this server has heard of, and be ignored.
+void TableState::check_set(const Held& what) const {
+  if (what.message.set <= agreed_ + 1) return;
+  throw Failure(ErrorCode::kCorrupt, "worker " + std::to_string(what.from.rank()) + " speaks of set " +
+                                         std::to_string(what.message.set) + " of the hot keys of " + name_ +
+                                         ", and the last round had set " + std::to_string(agreed_));
 }
 
 // Workers are at most one set apart, so what is older needs no memory. false: it is older.

@@ -5,8 +5,8 @@
 // A round is applied when all workers have pushed it, and then answered: so who has an answer knows that this server has
 // the round, and nobody's pull sees half of one. Of an asynchronous table it is applied when as many have as it waits for,
 // or when its age is over; what is pushed is always in the round that is open, whichever its worker took it for, so nothing
-// is lost and nothing applied twice (tests/models/late_model.h). A session is from the first message of any worker to the end of all: closed,
-// left, or lost. Rows outlive it.
+// is lost and nothing applied twice (tests/models/late_model.h). A session is from the first message of any worker to the end
+// of all: closed, left, or lost. Rows outlive it.
 
 #include <cstdint>
 #include <deque>
@@ -78,6 +78,7 @@ class TableState {
   void give(const Held& what);
   void lend(const TableMessage& message);
   void bring(const TableMessage& message);
+  void check_set(const Held& what) const;
   [[nodiscard]] bool heard_of_set(std::uint32_t set);
   void throw_if_lost(std::span<const Key> keys) const;
   void close(const Held& what);
@@ -108,7 +109,8 @@ class TableState {
   std::vector<Held> waiting_{};  // pulls and fetches for rows that are to come back
   std::vector<Held> closing_{};
   std::unordered_map<Key, Move> moves_{};
-  std::uint32_t newest_ = 0;  // set
+  std::uint32_t newest_ = 0;  // set that rows moved under
+  std::uint32_t agreed_ = 0;  // set of the last round, as all who were in it said
   std::deque<Held> later_{};  // of the next session
   std::vector<TableAnswer>* answers_ = nullptr;
   TimeNs now_ = 0;

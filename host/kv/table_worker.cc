@@ -36,8 +36,8 @@ TableOptions checked(const TableOptions& options, int workers) {
     object("waits for 1 to " + std::to_string(workers) + " workers, or 0 for all, not " +
            std::to_string(options.least));
   if (options.least != 0 && options.age == std::chrono::milliseconds(0))
-    object("that waits for " + std::to_string(options.least) + " workers needs an age: at each of two servers one may be "
-           "missing that waits at the other");
+    object("that waits for " + std::to_string(options.least) +
+           " workers needs an age: at each of two servers one may be missing that waits at the other");
   if (options.age < std::chrono::milliseconds(0) || options.age > kMostAge)
     object("has an age from 0 to 3600000 ms, not " + std::to_string(options.age.count()));
   return options;
@@ -234,8 +234,8 @@ void TableWorker::go_on_behind(const std::vector<Reply>& answers) {
   for (const Reply& answer : answers) {
     std::uint64_t round = 0;
     if (answer.data.vals.size() != sizeof round)
-      throw Failure(ErrorCode::kCorrupt, "server " + std::to_string(answer.server) +
-                                             " does not say which round a push is in");
+      throw Failure(ErrorCode::kCorrupt,
+                    "server " + std::to_string(answer.server) + " does not say which round a push is in");
     std::memcpy(&round, answer.data.vals.data(), sizeof round);
     std::uint64_t& mine = rounds_[static_cast<std::size_t>(answer.server)];
     late = late || round > mine;

@@ -53,12 +53,12 @@ class TableWorker {
   void exchange(TableAct act, std::span<const Key> keys, std::span<const float> rows, float* into);
 
   const TableOptions options_;
-  const std::size_t most_rows_;         // in a message
+  const std::size_t most_rows_;  // in a message
   const std::uint32_t rank_, workers_;
   const bool is_asynchronous_;
-  const std::shared_ptr<HotPath> box_;  // nullptr: all keys are cold
+  const std::shared_ptr<HotPath> box_;   // nullptr: all keys are cold
   std::optional<HotRows> hot_{};         // from the first push on
-  std::vector<std::uint64_t> rounds_{};  // by server, of an asynchronous table: behind this worker's last push
+  std::vector<std::uint64_t> rounds_{};  // asynchronous: that each server has ended, by this worker's pushes
   TableStatistics statistics_{};
   std::optional<Failure> over_{};
   bool closed_ = false;

@@ -8,8 +8,8 @@
 //   table.push(keys, gradients);      // every worker, once in a round, if only without keys
 //   table.close();                    // all workers: hot rows go back to their servers
 //
-// Every call waits: as long as the slowest worker makes it, unless the table is asynchronous. One thread for each Table, and with a box the calls of all Tables and PushPulls of a process come in
-// the same order at all workers. What is wrong is thrown as a Failure.
+// Every call waits; a push for all workers, unless the table is asynchronous. One thread for each Table, and with a box the
+// calls of all Tables and PushPulls of a process come in the same order at all workers. What is wrong is thrown as a Failure.
 
 #include <chrono>
 #include <cstddef>
@@ -40,7 +40,7 @@ struct TableOptions {
   // `least` workers have pushed (0: all); what comes later is in the next one. All keys are cold, and a worker that is
   // lost or leaves does not end the table for the others.
   std::chrono::milliseconds age{0};
-  int least = 0;  // 0, if age is
+  int least = 0;  // of an asynchronous table: 0..all workers
 };
 
 // Of one worker, since its Table began.
@@ -76,7 +76,7 @@ class Table {
   // a server, the box) the table is over at all workers: what was committed is back at the servers that are left, and
   // every further call throws the same; make another Table.
   void push(std::span<const Key> keys, std::span<const float> gradients);
-  void close();  // returns when all workers are here; after it only the destruction; again is fine
+  void close();  // returns when all workers are here. After it only the destruction; again is fine
 
   [[nodiscard]] const TableOptions& options() const noexcept;
   [[nodiscard]] TableStatistics statistics() const;

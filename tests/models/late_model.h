@@ -17,14 +17,14 @@ struct LateSetting {
   int servers = 2;  // at most 2
   int pushes = 2;   // of each worker, at most 2
   int least = 2;
-  bool age = true;   // rounds end of age
-  int losses = 0;    // of workers
-  int leaves = 0;    // of workers
+  bool age = true;  // rounds end of age
+  int losses = 0;   // of workers
+  int leaves = 0;   // of workers
   // The rules.
   bool carries = true;        // a push for a round that has ended is in the open one
   bool applies_first = true;  // a push is answered when its round is applied
   bool takes_all = true;      // a round that ends takes its pushes with it
-  bool skips_gone = true;     // a round does not wait for who has closed, left or is lost; else its age ends it
+  bool skips_gone = true;  // a round does not wait for who has closed, left or is lost; else its age ends it
 };
 
 class LateModel {
@@ -35,12 +35,12 @@ class LateModel {
   struct Member {
     std::uint8_t phase = kIdle;
     std::uint8_t lost = 0;
-    std::uint8_t push = 0;                           // the next, or the one under way
-    Bits on_its_way = 0;                             // servers that its message has not reached
-    Bits asked = 0;                                  // servers that have not answered
-    std::array<std::uint8_t, kServers> rounds{};     // that have ended there, as far as it knows
-    Bits left_push = 0;                           // servers that a push has not reached, behind which is the leave
-    Bits sure = 0;                                // pushes that were answered by all
+    std::uint8_t push = 0;                        // the next, or the one under way
+    Bits on_its_way = 0;                          // servers that its message has not reached
+    Bits asked = 0;                               // servers that have not answered
+    std::array<std::uint8_t, kServers> rounds{};  // that have ended there, as far as it knows
+    Bits left_push = 0;  // servers that a push has not reached, behind which is the leave
+    Bits sure = 0;       // pushes that were answered by all
   };
   struct Server {
     Bits row = 0;    // bit worker * kPushes + push

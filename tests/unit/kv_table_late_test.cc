@@ -29,7 +29,8 @@ struct Late {
   static constexpr int kWorkers = 3;
   static constexpr std::uint64_t kKeys = 40;
   Late() : system(kWorkers, 2) {
-    for (int rank = 0; rank < 2; ++rank) servers.push_back(std::make_unique<TableServer>(system.server(rank), 0));
+    for (int rank = 0; rank < 2; ++rank)
+      servers.push_back(std::make_unique<TableServer>(system.server(rank), 0));
     system.start();
   }
   [[nodiscard]] std::unique_ptr<TableWorker> table(int rank, const TableOptions& options) {

@@ -30,6 +30,7 @@ class KvTableState : public testing::Test {
 
   int say(int rank, TableMessage message) {
     message.terms = terms_;
+    message.rounds += before_;
     // As it comes from the wire.
     const SArray<std::byte> bytes = encode(message);
     KVMeta from;
@@ -59,7 +60,15 @@ class KvTableState : public testing::Test {
     return say(rank, {.act = TableAct::kPull, .rounds = rounds, .keys = keys});
   }
   int push(int rank, std::uint64_t rounds, const std::vector<Key>& keys, const std::vector<float>& rows) {
-    return say(rank, {.act = TableAct::kPush, .rounds = rounds, .keys = keys, .rows = rows});
+    return say(rank, {.act = TableAct::kPush, .rounds = rounds, .set = set_, .keys = keys, .rows = rows});
+  }
+  // Rounds of both, which those of the test come behind in the same session: a set more in each.
+  void have_sets_up_to(std::uint32_t last) {
+    for (set_ = 1; set_ <= last; ++set_, ++before_) {
+      push(0, 0, {}, {});
+      push(1, 0, {}, {});
+    }
+    --set_;
   }
   int fetch(int rank, std::uint64_t rounds, std::uint32_t set, const std::vector<Key>& keys) {
     return say(rank, {.act = TableAct::kFetch, .rounds = rounds, .set = set, .keys = keys});
@@ -102,6 +111,8 @@ class KvTableState : public testing::Test {
 
   TableTerms terms_{.width = 1, .rule = Rule::kSum, .rate = 0, .most_hot = 8, .every = 16};
   std::optional<TableState> state_{std::in_place, 7, 2};
+  std::uint64_t before_ = 0;
+  std::uint32_t set_ = 0;  // of pushes
   std::vector<Answered> answered_;
   int next_ = 0;
 };
@@ -215,8 +226,20 @@ TEST_F(KvTableLate, WithoutLeastARoundWaitsForAllOrItsAge) {
   push(2, 0, {1}, {1});
   EXPECT_EQ(round_of(first), 0U);
   push(0, 1, {1}, {1});
-  pass_time(state_->due());
+  const TimeNs due = state_->due();
+  pass_time(due - 1);
+  push(1, 1, {1}, {1});
+  EXPECT_EQ(state_->due(), due) << "it is the first that counts";
+  pass_time(due);
   EXPECT_EQ(state_->rounds(), 2U);
+}
+TEST_F(KvTableLate, APushThatFindsNoRoomIsRefusedAndTheRoundOfTheOthersGoesOn) {
+  const int first = push(0, 0, {1}, {1});
+  state_->set_bound(state_->bytes() + 8);
+  EXPECT_THAT(failure_of(push(1, 0, {1}, {10})), HasSubstr("no room for a round"));
+  EXPECT_TRUE(waits(first));
+  pass_time(state_->due());
+  EXPECT_THAT(rows_of(pull(0, 1, {1})), ElementsAre(1));
 }
 TEST_F(KvTableLate, SumsAreAppliedOnceByTheRule) {
   terms_.rule = Rule::kSgd;
@@ -289,6 +312,7 @@ TEST_F(KvTableLate, WhatCannotBeIsRefusedAndHotRowsAreAmongIt) {
 // --- Rows that move.
 
 TEST_F(KvTableState, AHotRowIsReadOnceMoreByWhoFetchesItAndWaitedForByWhoPulls) {
+  have_sets_up_to(1);
   round(0, {1, 2}, 3);
   EXPECT_THAT(rows_of(fetch(0, 1, 1, {1})), ElementsAre(6));
   EXPECT_THAT(rows_of(fetch(1, 1, 1, {1})), ElementsAre(6));
@@ -298,6 +322,7 @@ TEST_F(KvTableState, AHotRowIsReadOnceMoreByWhoFetchesItAndWaitedForByWhoPulls) 
   EXPECT_THAT(rows_of(waiting), ElementsAre(60, 6));
 }
 TEST_F(KvTableState, APushOfARowThatIsAwayWaitsUntilItIsBack) {
+  have_sets_up_to(1);
   fetch(0, 0, 1, {1});
   const int first = push(0, 0, {1}, {5});
   const int second = push(1, 0, {}, {});
@@ -307,6 +332,7 @@ TEST_F(KvTableState, APushOfARowThatIsAwayWaitsUntilItIsBack) {
   EXPECT_THAT(rows_of(pull(0, 1, {1})), ElementsAre(105));
 }
 TEST_F(KvTableState, AFetchOfARowThatIsOnItsWayBackWaits) {
+  have_sets_up_to(2);
   fetch(0, 0, 1, {1});
   const int early = fetch(1, 0, 3, {1});
   EXPECT_TRUE(waits(early));
@@ -315,6 +341,7 @@ TEST_F(KvTableState, AFetchOfARowThatIsOnItsWayBackWaits) {
   EXPECT_TRUE(waits(pull(0, 0, {1})));
 }
 TEST_F(KvTableState, AnOldFetchThatComesAgainTakesNothingAway) {
+  have_sets_up_to(4);
   fetch(0, 0, 1, {1});
   bring(0, 0, 2, {1}, {4});
   EXPECT_THAT(rows_of(fetch(0, 0, 1, {1})), ElementsAre(4));
@@ -324,6 +351,7 @@ TEST_F(KvTableState, AnOldFetchThatComesAgainTakesNothingAway) {
   EXPECT_THAT(rows_of(pull(1, 0, {1})), ElementsAre(4));
 }
 TEST_F(KvTableState, AnOldRowThatComesAgainChangesNothing) {
+  have_sets_up_to(2);
   fetch(0, 0, 1, {1});
   bring(0, 0, 2, {1}, {4});
   round(0, {1}, 1);
@@ -333,7 +361,28 @@ TEST_F(KvTableState, AnOldRowThatComesAgainChangesNothing) {
   bring(0, 0, 2, {1}, {4});
   EXPECT_TRUE(waits(pull(1, 1, {1})));
 }
+// By a mistake, or by somebody who means it: nothing that is older than the set one has heard of comes back.
+TEST_F(KvTableState, ASetThatNoRoundHasLedToIsNotBelieved) {
+  fetch(0, 0, 1, {1});
+  const auto leap = HasSubstr("worker 1 speaks of set 900 of the hot keys of table 7, and the last round had set 0");
+  EXPECT_THAT(failure_of(bring(1, 0, 900, {}, {})), leap);
+  EXPECT_THAT(failure_of(fetch(1, 0, 900, {5})), leap);
+  EXPECT_THAT(failure_of(bring(1, 0, 2, {}, {})), HasSubstr("set 2"));
+  set_ = 1;
+  push(0, 0, {}, {});
+  set_ = 900;
+  EXPECT_THAT(failure_of(push(1, 0, {}, {})), leap) << "in its push neither";
+  set_ = 0;
+  push(1, 0, {}, {});
+  EXPECT_THAT(failure_of(bring(1, 1, 2, {}, {})), HasSubstr("set 2")) << "not all were in set 1";
+  set_ = 1;
+  push(0, 1, {}, {});
+  push(1, 1, {}, {});
+  EXPECT_THAT(rows_of(bring(1, 2, 2, {1}, {70})), IsEmpty());
+  EXPECT_THAT(rows_of(pull(0, 2, {1})), ElementsAre(70));
+}
 TEST_F(KvTableState, ARowThatWasNeverFetchedIsNotBroughtBack) {
+  have_sets_up_to(8);
   round(0, {1}, 1);
   bring(0, 9, 9, {1}, {1000});
   EXPECT_THAT(rows_of(pull(1, 1, {1})), ElementsAre(2));
@@ -381,6 +430,7 @@ TEST_F(KvTableState, OfSeveralWhoBringARowTheOneWithTheMostRoundsHasItRight) {
   }
 }
 TEST_F(KvTableState, WhoNeverHadALaterSetsRowsReleasesThem) {
+  have_sets_up_to(1);
   round(0, {1, 2}, 1);
   fetch(0, 1, 1, {1});
   fetch(1, 1, 1, {1});
@@ -388,6 +438,7 @@ TEST_F(KvTableState, WhoNeverHadALaterSetsRowsReleasesThem) {
   lose(1);
   bring(0, 1, 1, {1}, {30});
   leave(0, 1);
+  before_ = 0;
   EXPECT_THAT(rows_of(pull(0, 0, {1, 2})), ElementsAre(30, 2));
 }
 TEST_F(KvTableState, ARowWhoseWorkersAreAllLostIsNamed) {
@@ -487,7 +538,8 @@ TEST_F(KvTableState, APushThatWaitsCountsAndOneTooManyEndsTheRoundForAllAndChang
         HasSubstr("--memory"));
     EXPECT_THAT(failure_of(first), why);
     EXPECT_THAT(failure_of(second), why);
-    EXPECT_THAT(rows_of(pull(0, 2, {1, 2})), ElementsAre(4, 4)) << "of the round that failed nothing is there";
+    EXPECT_THAT(rows_of(pull(0, 2, {1, 2})), ElementsAre(4, 4))
+        << "of the round that failed nothing is there";
   }
   // Both begin anew, with less.
   leave(0, 0);
@@ -496,6 +548,7 @@ TEST_F(KvTableState, APushThatWaitsCountsAndOneTooManyEndsTheRoundForAllAndChang
   EXPECT_THAT(rows_of(pull(0, 1, {1, 2})), ElementsAre(6, 4));
 }
 TEST_F(KvTableState, WhatWaitsForARowOrForTheOthersToLeaveCounts) {
+  have_sets_up_to(1);
   fetch(0, 0, 1, {1});
   const std::size_t before = state_->bytes();
   state_->set_bound(before + 80);
@@ -507,6 +560,7 @@ TEST_F(KvTableState, WhatWaitsForARowOrForTheOthersToLeaveCounts) {
   EXPECT_THAT(rows_of(waiting), ElementsAre(4)) << "the first goes on";
   EXPECT_EQ(state_->bytes(), before);
   leave(1, 0);
+  before_ = 0;
   const int early = pull(1, 0, {1});
   EXPECT_THAT(failure_of(pull(1, 0, {1})), HasSubstr("--memory"));
   leave(0, 0);
