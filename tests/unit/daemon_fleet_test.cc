@@ -176,7 +176,8 @@ TEST_F(DaemonFleet, AJobOfSeveralBoxesIsDeclaredByItsHome) {
   EXPECT_EQ(told, 0) << "it is as its configuration says";
   const auto record = fleet::read_job("vgg", server.pairs().at("/site/job/vgg").value);
   ASSERT_TRUE(record);
-  EXPECT_EQ(record->spec.dump(), R"({"workers":4,"servers":2,"boxes":["10.0.0.1","10.0.0.2"]})");
+  EXPECT_EQ(record->spec.dump(),
+            R"({"workers":4,"servers":2,"boxes":["10.0.0.1","10.0.0.2"],"token_check":0})");
 }
 
 TEST_F(DaemonFleet, AJobGoesWhereItsSeatIsAndComesBack) {
