@@ -31,7 +31,8 @@ struct KvTexts {
   std::uint32_t statistics_s = 10;
 };
 
-constexpr std::uint64_t kLeastMemory = 64 << 10U;  // of a shard: rows and the index of their keys, which begins at 24 KiB
+// Of a shard: rows, and the index of their keys, which begins at 24 KiB.
+constexpr std::uint64_t kLeastMemory = 64 << 10U;
 
 Result<void> complete_kv(const KvTexts& texts, KvSettings& settings) {
   const auto put = [&settings](const char* variable, const std::string& value) {

@@ -68,9 +68,9 @@ void Rows::push(std::span<const Key> keys, std::span<const int> lens, std::size_
 void Rows::check_room(std::size_t fresh, std::size_t first) const {
   if (options_.most_bytes != 0 && fresh != 0 && bytes_ + fresh > options_.most_bytes)
     throw Failure(ErrorCode::kRefused,
-                  "this server has no room for more rows: " + text::counted(used_, "row") + " and their index have " +
-                      text::with_commas(bytes_) + " of " + text::with_commas(options_.most_bytes) +
-                      " bytes (--memory)",
+                  "this server has no room for more rows: " + text::counted(used_, "row") +
+                      " and their index have " + text::with_commas(bytes_) + " of " +
+                      text::with_commas(options_.most_bytes) + " bytes (--memory)",
                   static_cast<std::int64_t>(first));
 }
 

@@ -196,7 +196,8 @@ TEST(KvTrouble, WhoDoesNotFitIsRefused) {
   other_rank.rank = 3;
   Node ambitious(other_rank);
   std::thread schedule([&] { scheduler.start(); });
-  EXPECT_THAT(text_of([&] { stranger.start(); }), HasSubstr("was not joined: it closed the connection; has it the same token "));
+  EXPECT_THAT(text_of([&] { stranger.start(); }),
+              HasSubstr("was not joined: it closed the connection; has it the same token "));
   EXPECT_THAT(text_of([&] { misled.start(); }),
               HasSubstr("it expects 2 workers and 0 servers, and the scheduler 1 and 0"));
   EXPECT_THAT(text_of([&] { ambitious.start(); }), HasSubstr("rank 3 of 1 (DMLC_RANK)"));
