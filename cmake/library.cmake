@@ -24,11 +24,14 @@ function(tally_library name)
   target_link_libraries(${name} PUBLIC ${arg_LINK} PRIVATE tally_warnings)
 endfunction()
 
-# Of control, what no packet waits for: it reads, prints and answers. A sanitizer looks at it as well without
-# optimisation, and clang then takes half as long over it.
+# Of control, what no packet waits for: it reads, prints and answers. -O2, as packages have it, takes g++ three quarters
+# of the time of -O3. A sanitizer looks at it as well without optimisation, and clang then takes half as long over it.
 function(tally_unhurried name)
   if(TALLY_SANITIZE)
     target_compile_options(${name} PRIVATE -O0)
+    tally_pointers_by_address(${name})
+  else()
+    target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O2>)
   endif()
 endfunction()
 

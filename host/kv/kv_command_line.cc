@@ -96,7 +96,8 @@ void declare_kv(CLI::App& app, KvSettings& settings, KvTexts& texts) {
   app.add_option("--shards", settings.rows.shards, "Threads, each with a part of the keys (default 1)")
       ->check(CLI::Range(1, 64));
   app.add_option("--memory", texts.memory,
-                 "For rows, and as much for those of tables (default 1GiB); more are refused")
+                 "For rows and pushes that wait for other workers', and as much for tables (default 1GiB); more are "
+                 "refused")
       ->type_name("SIZE");
   app.add_option("--app", settings.rows.app, "The app_id of its workers' KVWorker (default 0)");
   app.add_option("--stats", texts.statistics_s,

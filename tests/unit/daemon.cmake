@@ -1,4 +1,4 @@
-tally_test(daemon_test DPDK
+tally_test(daemon_test DPDK UNHURRIED
   SOURCES members_support.cc daemon_box_test.cc daemon_control_test.cc daemon_fleet_test.cc daemon_fleet_plans_test.cc daemon_planner_test.cc daemon_loop_test.cc daemon_made_test.cc daemon_notify_test.cc daemon_options_test.cc
           daemon_reload_sessions_test.cc daemon_reload_test.cc daemon_report_test.cc daemon_server_test.cc daemon_shares_test.cc
           daemon_shutdown_test.cc daemon_state_test.cc daemon_trace_test.cc daemon_watch_test.cc
