@@ -33,7 +33,7 @@ std::vector<std::string> change_texts(const config::NativeConfig& is,
   if (std::erase(keys, "window") != 0) texts.push_back(resized_text(is.name, is.window, change.job.window));
   if (!keys.empty()) texts.push_back(of_job(is.name) + "goes on with another " + text::listed(keys));
   if (!change.later.empty())
-    texts.push_back(of_job(is.name) + "gets another " + text::listed(change.later) +
+    texts.push_back(of_job(is.name) + "gets another value of " + text::listed(change.later) +
                     " with its next generation, when nobody is in it");
   return texts;
 }

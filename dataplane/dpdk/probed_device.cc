@@ -122,7 +122,11 @@ Result<std::uint16_t> probe_device(const PortOptions& options, const ProbedDevic
   if (p.kind == device::DeviceKind::kMemif) note_memif();
   const int code = rte_dev_probe(p.device.c_str());
   if (code == 0 && rte_eth_dev_get_port_by_name(p.name.c_str(), &id) == 0) return id;
-  std::string what = "DPDK does not open the device" + heard.text() + missing_rights(p.kind);
+  const std::string said = heard.text();
+  std::string what = "DPDK does not open the device" + said + missing_rights(p.kind);
+  // The driver makes the number of its sockets' group of the process's number and the interface's.
+  if (p.kind == device::DeviceKind::kAfPacket && said.find("PACKET_FANOUT") != std::string::npos)
+    what += "; another process here has, by chance, the same group of sockets: start it again";
   if (options.pci)
     what += "; network devices here: " + pci_devices() + "; a NIC is bound with dpdk-devbind.py";
   return tl::unexpected<Error>(Error{.code = ErrorCode::kSystem,

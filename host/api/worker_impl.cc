@@ -356,7 +356,10 @@ Error late(const WorkerOptions& options, const WorkerView::Content& content) {
             options.job};
   const std::string ranks = engine::name_ranks(content.missing, content.first_rank);
   if (ranks.empty())
-    return {ErrorCode::kTimeout, "the box answered, but the job did not start" + after, options.job};
+    return {ErrorCode::kTimeout,
+            "the box answered, and no worker is missing, but the job did not start" + after +
+                ": where it has external servers, does a tally-ps run for each?",
+            options.job};
   return {ErrorCode::kTimeout,
           ranks + " did not join" + after + "; the box waits for all " + std::to_string(options.world) +
               " workers of the job",

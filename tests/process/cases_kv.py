@@ -99,6 +99,8 @@ def kv_scheduler_killed(lab):
     wait_until("a push", lambda: "pushed" in worker.said())
     system.scheduler.kill()
     assert system.servers[0].wait() == 1
+    assert "a server; it asks the scheduler at 127.0.0.1:" in system.servers[0].complained()
+    assert "and waits 60 s at most" in system.servers[0].complained()
     assert re.search(r"the scheduler at 127.0.0.1:\d+ is lost: ", system.servers[0].complained()), system.servers[0].complained()
     worker.write_line()
     assert worker.wait() == 1
