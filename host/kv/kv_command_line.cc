@@ -31,8 +31,8 @@ struct KvTexts {
   std::uint32_t statistics_s = 10;
 };
 
-// Of a shard: rows, and the index of their keys, which begins at 24 KiB.
-constexpr std::uint64_t kLeastMemory = 64 << 10U;
+// Of a shard: a page of rows, 256 KiB, and the index of their keys, which begins at 24 KiB.
+constexpr std::uint64_t kLeastMemory = 512 << 10U;
 
 Result<void> complete_kv(const KvTexts& texts, KvSettings& settings) {
   const auto put = [&settings](const char* variable, const std::string& value) {
@@ -58,7 +58,7 @@ Result<void> complete_kv(const KvTexts& texts, KvSettings& settings) {
     return fail(ErrorCode::kInvalidArgument,
                 text::in_quotes(texts.memory) + " is too little: " +
                     text::counted(static_cast<std::uint64_t>(settings.rows.shards), "shard") +
-                    " with at least 64KiB each",
+                    " with at least 512KiB each",
                 "--memory");
   settings.rows.rows.most_bytes = *memory;
   settings.statistics = std::chrono::seconds(texts.statistics_s);
@@ -95,9 +95,10 @@ void declare_kv(CLI::App& app, KvSettings& settings, KvTexts& texts) {
       ->check(CLI::Range(1U, 1U << 20));
   app.add_option("--shards", settings.rows.shards, "Threads, each with a part of the keys (default 1)")
       ->check(CLI::Range(1, 64));
-  app.add_option("--memory", texts.memory,
-                 "For rows and pushes that wait for other workers', and as much for tables (default 1GiB); more are "
-                 "refused")
+  app.add_option(
+         "--memory", texts.memory,
+         "For rows and pushes that wait for other workers', and as much for tables (default 1GiB); more are "
+         "refused")
       ->type_name("SIZE");
   app.add_option("--app", settings.rows.app, "The app_id of its workers' KVWorker (default 0)");
   app.add_option("--stats", texts.statistics_s,

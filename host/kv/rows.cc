@@ -77,8 +77,8 @@ void Rows::check_room(const Fresh& fresh, std::size_t first) const {
   // A page is full when the next row does not fit: to three quarters at least.
   constexpr std::size_t kLeastFloats = kPageFloats - kLongestPaged;
   const std::size_t pages = fresh.paged <= page_left_ ? 0 : (fresh.paged + kLeastFloats - 1) / kLeastFloats;
-  const std::size_t bytes = (places - table_.size()) * sizeof(Place) +
-                            (pages * kPageFloats + fresh.alone) * sizeof(float);
+  const std::size_t bytes =
+      (places - table_.size()) * sizeof(Place) + (pages * kPageFloats + fresh.alone) * sizeof(float);
   if (bytes_ + bytes > options_.most_bytes)
     throw Failure(ErrorCode::kRefused,
                   "this server has no room for more rows: " + text::counted(used_, "row") +
