@@ -31,7 +31,7 @@ struct KvTexts {
   std::uint32_t statistics_s = 10;
 };
 
-// Of a shard: the index of its keys begins with 24 KiB, and the first row brings a page of 256.
+// Of a shard: a page of rows, 256 KiB, and the index of their keys, which begins at 24 KiB.
 constexpr std::uint64_t kLeastMemory = 512 << 10U;
 
 Result<void> complete_kv(const KvTexts& texts, KvSettings& settings) {
