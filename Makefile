@@ -31,6 +31,8 @@ QUICK ?=
 ROUTES ?=
 #: HOT        make experiment: HOT=1 has rounds with hot keys instead, 10 minutes
 HOT ?=
+#: SPARSE     make experiment: SPARSE=1 has sums of which most blocks are zeros instead, 2 minutes
+SPARSE ?=
 #: SECONDS    make fuzz: how long each fuzzer runs; default: 60
 SECONDS ?= 60
 #: PREFIX     make install: where to; default: /usr/local
@@ -70,7 +72,7 @@ CHECK_STAGES := format rules build build-asan build-tsan test beside headers lin
 
 help: ## this list
 	@echo 'Tally, a software switch that sums gradients. Usage: make TARGET [VARIABLE=VALUE...]'
-	@echo; echo 'First time:  make deps && make test'
+	@echo; echo 'First time:  make demo'
 	@echo; echo 'Targets:'
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' Makefile
 	@echo; echo 'Variables:'
@@ -130,11 +132,13 @@ ab: need ## the benches of loop and pipeline, of BASE and of HEAD in turn; fails
 	@bench/ab BASE='$(BASE)' THRESHOLD='$(THRESHOLD)' JOBS=$(JOBS)
 
 experiment: configure ## compare the disciplines in virtual time, 15 minutes; QUICK=1 for a look
-	@cmake --build '$(BUILD_DIR)' --parallel $(JOBS) --target $(if $(ROUTES),tally_routes,$(if $(HOT),tally_hot_rounds,tally_experiment))
+	@cmake --build '$(BUILD_DIR)' --parallel $(JOBS) --target $(if $(ROUTES),tally_routes,$(if $(HOT),tally_hot_rounds,$(if $(SPARSE),tally_sparse,tally_experiment)))
 	@mkdir -p bench/out
 ifneq ($(HOT),)
 	@'$(BUILD_DIR)/bench/rounds/tally_hot_rounds' --jobs $(JOBS) $(if $(QUICK),--quick bench/out/hot_rounds,bench/results/hot_rounds)
 	@$(if $(QUICK),,tools/plot-bench bench/results/hot_rounds.json bench/results)
+else ifneq ($(SPARSE),)
+	@'$(BUILD_DIR)/bench/sparse/tally_sparse' --jobs $(JOBS) $(if $(QUICK),--quick bench/out/sparse_sums,bench/results/sparse_sums)
 else ifeq ($(ROUTES),)
 	@'$(BUILD_DIR)/bench/experiment/tally_experiment' --jobs $(JOBS) \
 	  $(if $(QUICK),--quick bench/out/experiment,bench/results/experiment)

@@ -13,23 +13,19 @@ ROOT = HERE.parent.parent
 sys.path[:0] = [str(HERE.parent / "ports"), str(HERE.parent / "rings"), str(ROOT / "tests" / "process")]
 # pylint: disable=wrong-import-position
 from ends import Process  # noqa: E402
-from shaped_rack import BOX, JOB, ShapedRack, Switch, machine_ns  # noqa: E402
+from shaped_rack import BOX, JOB, BehindBridges, ShapedRack, machine_ns  # noqa: E402
 
 PROGRAM = HERE / "timed_table.py"
 QUEUE = 1024  # KiB at every end of a cable
 PORT = 9100
 
 
-class Box(Switch):
-    """Not all hosts are workers."""
+class Box(BehindBridges):
+    """Not all hosts are workers. What several hosts send to one meets in the bucket of its cable."""
 
     def __init__(self, rack, workers):
         self.workers = workers
         super().__init__(rack, "embedding")
-
-    def device(self, n):
-        """Not past the token buckets of its own end: what several hosts send to one meets there."""
-        return super().device(n) + ",qdisc_bypass=0"
 
     def jobs_yaml(self, window):
         return f"jobs: [{{name: {JOB}, workers: {self.workers}, window: {window}, token_file: none}}]"

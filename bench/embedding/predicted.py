@@ -1,5 +1,5 @@
-"""What hot keys are worth on links, reckoned from the batches of a text (docs/hot_keys.md): a cold pair of 64 values is 8 + 256
-bytes, pulled and pushed at its server; a hot one 4.2 bytes a value, up from who has it and down to everybody."""
+"""What a round of skip-gram's table takes on links, reckoned from the batches of a text (docs/hot_keys.md): every byte of every
+frame, of TCP with its headers, of the sums with theirs. Nothing is fitted: not in it are CPUs, queues, acknowledgements."""
 import itertools
 import pathlib
 import statistics
@@ -13,7 +13,39 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "examples" / "
 from words import WIDTH, Pairs, read  # noqa: E402
 
 GOLDEN = numpy.uint64(0x9E3779B97F4A7C15)  # as embedding.py spreads ids over keys
-COLD, HOT = 8 + 4 * WIDTH, 4.2 * WIDTH     # bytes of a row
+SEGMENT, TCP = 1448, 14 + 20 + 32        # bytes of a message in a frame; Ethernet, IPv4, TCP with time stamps
+MESSAGE = 64 + 64 + 8                    # of a table to a server and back (host/kv/frame.h, table_message.h)
+HEADER, ROW = 14 + 28 + 56, 64           # of a sum's packet; a row there is 16 values
+IN_PACKET = 22                           # such rows, at an MTU of 1500
+OF_TABLE = 4 * WIDTH // ROW              # ... of one of the table's
+WORDS = 16                               # bytes of an agreement for each hot row (docs/hot_keys.md)
+LEAD = 2                                 # rounds from an agreement to its set
+
+
+def tcp(rows, of_row):
+    """Of a message, headers and all."""
+    size = MESSAGE + rows * of_row
+    return size + TCP * numpy.ceil(size / SEGMENT)
+
+
+def sums(places):
+    """Of the hot rows at these places of the block, one way: exponents first, then values."""
+    if len(places) == 0:
+        return 0.0
+    at = (numpy.asarray(places)[:, None] * OF_TABLE + numpy.arange(OF_TABLE)).ravel() // IN_PACKET
+    rows = numpy.bincount(at)
+    full = rows[rows > 0]
+    values = numpy.where(full == IN_PACKET, HEADER + ROW * IN_PACKET, HEADER + ROW * full + 8).sum()
+    return float(values) + HEADER * len(full)
+
+
+def summed(cold, hot, down):
+    """Bytes' time until a worker has the sums, of `down`, to which it brings `hot` beside `cold` that it pushes: on its link up both have
+    equal shares while both have something, and what has not come up cannot go down."""
+    if hot == 0:
+        return max(cold, down)
+    shared = min(cold, hot)
+    return max(down, 2 * shared + down * (1 - shared / hot), cold + hot)
 
 
 def batches(text, words, batch, workers, rounds):
@@ -30,12 +62,6 @@ class Trace:
         tokens, words = read(text)
         self.workers, self.servers, self.keys = workers, servers, 2 * len(words)
         self.rounds = list(batches(tokens, words, batch, workers, rounds))
-        shares = numpy.zeros((workers, self.keys))
-        for of_round in self.rounds:
-            for rank, ids in enumerate(of_round):
-                shares[rank, ids] += 1 / rounds
-        gain = shares.sum(0) - (1 - (1 - shares).prod(0))  # the merge gain
-        self.best = numpy.argsort(-gain, kind="stable")
         keys = numpy.arange(self.keys, dtype=numpy.uint64) * GOLDEN
         self.server = numpy.minimum(keys // numpy.uint64((2**64 - 1) // servers), servers - 1).astype(int)
 
@@ -43,16 +69,38 @@ class Trace:
         """That a worker's batch has, on average."""
         return statistics.mean(len(ids) for ids in itertools.chain(*self.rounds))
 
-    def bytes_of(self, most_hot):
-        """Through the link that has most to carry, both phases of a round together, on average."""
-        hot = numpy.zeros(self.keys, bool)
-        hot[self.best[:most_hot]] = True
-        sums = []
-        for of_round in self.rounds:
-            cold_of = [numpy.bincount(self.server[ids[~hot[ids]]], minlength=self.servers) for ids in of_round]
-            at_server = COLD * sum(cold_of).max()
-            mine = COLD * max(of.sum() for of in cold_of)
-            up = max(COLD * of.sum() + HOT * hot[ids].sum() for of, ids in zip(cold_of, of_round))
-            down = HOT * hot[numpy.unique(numpy.concatenate(of_round))].sum()
-            sums.append(max(at_server, mine) + max(at_server, up, down))
-        return statistics.mean(sums)
+    def best(self, before, most_hot):
+        """Rows of the greatest merge gain in the rounds before."""
+        shares = numpy.zeros((self.workers, self.keys))
+        for of_round in self.rounds[:before]:
+            for rank, ids in enumerate(of_round):
+                shares[rank, ids] += 1 / before
+        gain = shares.sum(0) - (1 - (1 - shares).prod(0))
+        best = numpy.argsort(-gain, kind="stable")[:most_hot]
+        return best[gain[best] > 0]
+
+    def agreed_by(self, this, every):
+        """Rounds that had ended when the set of this one was agreed on: after every / 8, / 4, / 2, and then each `every`."""
+        ends = [every // 8, every // 4, every // 2, *range(every, len(self.rounds), every)]
+        return max((end for end in ends if end + LEAD <= this), default=0)
+
+    def bytes_of(self, most_hot, every, first):
+        """Of the rounds from the first on, on average: through the link that has most to carry, in each phase of a round. And the
+        share of rows that are hot."""
+        found, shares, agreed, place = [], [], None, None
+        for this in range(first, len(self.rounds)):
+            before = self.agreed_by(this, every) if most_hot else 0
+            if before != agreed:
+                agreed, place = before, numpy.full(self.keys, -1)
+                hot = self.best(before, most_hot) if before else []
+                place[hot] = numpy.arange(len(hot))
+            of_round = self.rounds[this]
+            cold = numpy.array([numpy.bincount(self.server[ids[place[ids] < 0]], minlength=self.servers) for ids in of_round])
+            hot = [place[ids][place[ids] >= 0] for ids in of_round]
+            shares.append(sum(map(len, hot)) / sum(map(len, of_round)))
+            asked, pulled, pushed = tcp(cold, 8), tcp(cold, 4 * WIDTH), tcp(cold, 8 + 4 * WIDTH)
+            down = sums(numpy.unique(numpy.concatenate(hot)))
+            pull = asked.sum(1).min() + max(pulled.sum(0).max(), pulled.sum(1).max())
+            push = max(summed(mine, sums(places), down) for mine, places in zip(pushed.sum(1), hot))
+            found.append(pull + max(pushed.sum(0).max(), push) + (WORDS * most_hot / every if most_hot else 0))
+        return statistics.mean(found), statistics.mean(shares)

@@ -27,6 +27,7 @@ struct Options {
   std::size_t only = kLoads.size();
   std::uint64_t seed = 1;
   bool draw = false;
+  std::uint32_t width = 0;  // links; 0: no
 };
 
 void reckon(const Workload& load, std::uint32_t hot) {
@@ -36,6 +37,30 @@ void reckon(const Workload& load, std::uint32_t hot) {
     const Traffic t = tally::bench::expected(of, hot);
     std::printf("  W %2u: %4.2f %4.2f", workers, t.pairs(), t.bytes());
     if (workers == kWorkers.back()) std::printf("  pushes hot %2.0f %%\n", 100 * t.hot_share());
+  }
+}
+
+// By links alone, with more and more servers: what this set gains, and the best of other sizes.
+void reckon_links(const Workload& load, const Options& options) {
+  constexpr std::uint32_t kLeast = 100;
+  constexpr std::uint32_t kMost = 100'000;
+  for (const std::uint32_t workers : {8U, 32U}) {
+    Workload of = load;
+    of.workers = workers;
+    std::printf("  W %2u:", workers);
+    for (const std::uint32_t servers : {1U, 2U, 4U, 8U}) {
+      double best = 1;
+      std::uint32_t size = 0;
+      for (std::uint32_t hot = kLeast; hot <= kMost; hot += hot / 5) {
+        const double gain = tally::bench::link_gain(of, hot, servers, options.width);
+        if (gain <= best) continue;
+        best = gain;
+        size = hot;
+      }
+      std::printf("  %u servers %4.2f, best %4.2f with %u", servers,
+                  tally::bench::link_gain(of, options.hot, servers, options.width), best, size);
+    }
+    std::printf("\n");
   }
 }
 
@@ -68,6 +93,8 @@ int main(int argc, char** argv) {
       "it"};
   app.add_option("--hot", options.hot, "hot keys")->capture_default_str()->check(CLI::Range(1, 1'000'000));
   app.add_flag("--draw", options.draw, "draw batches and agree, instead of reckoning");
+  app.add_option("--links", options.width, "links are what is waited for: rounds with rows of so many values")
+      ->check(CLI::Range(1, 4096));
   app.add_option("--sampled", options.sampled, "rounds before an agreement")
       ->capture_default_str()
       ->check(CLI::Range(3, 1000));
@@ -85,7 +112,9 @@ int main(int argc, char** argv) {
     one.workers = 1;
     std::printf("%u keys, Zipf %.2f, %u lookups a batch; half filled: %u keys\n", load.keys, load.exponent,
                 load.lookups, tally::bench::size_of_fill(one, 0.5, load.keys));
-    if (options.draw) {
+    if (options.width != 0) {
+      reckon_links(load, options);
+    } else if (options.draw) {
       draw(load, options);
     } else {
       reckon(load, options.hot);

@@ -87,6 +87,17 @@ Traffic expected(const Workload& load, std::uint32_t hot) {
   return traffic;
 }
 
+double link_gain(const Workload& load, std::uint32_t hot, std::uint32_t servers, std::uint32_t width) {
+  const double row = 4.0 * width;
+  const double pair = 8 + row;
+  const auto busiest = [&](const Traffic& t) {
+    const double to_a_server = t.cold * pair / servers;
+    const double from_a_worker = (t.cold * pair + (t.pushed - t.cold) * row) / load.workers;
+    return std::max({to_a_server, from_a_worker, t.merged * row});  // the last one comes down to each worker
+  };
+  return busiest(expected(load, 0)) / busiest(expected(load, hot));
+}
+
 std::uint32_t size_of_fill(const Workload& load, double fill, std::uint32_t most) {
   double size = 0;
   double had = 0;

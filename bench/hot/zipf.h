@@ -62,6 +62,10 @@ class Batches {
 
 // What may be expected if the `hot` most frequent keys are hot.
 [[nodiscard]] Traffic expected(const Workload& load, std::uint32_t hot);
+// Rounds with them over those with none, where links that are all alike are what everybody waits for: `width` floats in a
+// row, pushes and sums without headers and the words of a round.
+[[nodiscard]] double link_gain(const Workload& load, std::uint32_t hot, std::uint32_t servers,
+                               std::uint32_t width);
 // The largest such set of which a batch has this share on average, at most `most` keys.
 [[nodiscard]] std::uint32_t size_of_fill(const Workload& load, double fill, std::uint32_t most);
 

@@ -141,3 +141,21 @@ class Switch:
 
     def close(self):
         self.process.close()
+
+
+class BehindBridges(Switch):
+    """Its frames meet the bucket of each cable, too, behind a bridge for each: a bucket in front of its own ring would make that the queue."""
+
+    def __init__(self, rack, *args, **kwargs):
+        for host in rack.hosts:
+            n = host.index
+            for words in (f"link add box{n} type veth peer name way{n}", f"link add bridge{n} type bridge mcast_snooping 0",
+                          f"link set way{n} master bridge{n}", f"link set port{n} master bridge{n}", f"link set box{n} up",
+                          f"link set way{n} up", f"link set bridge{n} up"):
+                done = subprocess.run(["ip", *words.split()], capture_output=True, text=True, check=False)
+                if done.returncode != 0:
+                    raise NoFigure(f"ip {words}: {done.stderr.strip()}")
+        super().__init__(rack, *args, **kwargs)
+
+    def device(self, n):
+        return f"net_{self.driver}{n},iface=box{n}"

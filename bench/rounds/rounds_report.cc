@@ -2,22 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdarg>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <tuple>
+
+#include "comparison.h"
 
 namespace tally::rounds {
 namespace {
 
-[[gnu::format(printf, 1, 2)]] std::string text(const char* format, ...) {
-  std::array<char, 512> out{};
-  std::va_list values;
-  va_start(values, format);
-  std::vsnprintf(out.data(), out.size(), format, values);
-  va_end(values);
-  return out.data();
-}
+using bench::words;
 
 template <class T>
 std::string name_of(const T& names, auto which) {
@@ -41,8 +34,8 @@ const Done* alike(const std::vector<Done>& runs, const Done& run, Kept kept) {
 
 std::string busy_of(const Done& run) {
   const Part part = run.measured.fullest();
-  return text("%s %.0f %%", name_of(kPartNames, part).c_str(),
-              100 * run.measured.busy[static_cast<std::size_t>(part)]);
+  return words("%s %.0f %%", name_of(kPartNames, part).c_str(),
+               100 * run.measured.busy[static_cast<std::size_t>(part)]);
 }
 
 std::string headline(const std::vector<Done>& runs, Bound bound) {
@@ -63,15 +56,15 @@ std::string headline(const std::vector<Done>& runs, Bound bound) {
     const Conditions& c = row->cell.conditions;
     const Done* const cold = alike(runs, *row, Kept::kNone);
     if (cold == nullptr) continue;
-    out += text("| %.1f | %u | %u | %.1f | **%.2f** |", c.load.exponent, c.width, c.load.workers,
-                cold->per_second(), gain_of(runs, *row));
+    out += words("| %.1f | %u | %u | %.1f | **%.2f** |", c.load.exponent, c.width, c.load.workers,
+                 cold->per_second(), gain_of(runs, *row));
     for (const Kept kept : {Kept::kWrittenBack, Kept::kRandom, Kept::kOracle}) {
       const Done* const other = alike(runs, *row, kept);
-      out += other == nullptr ? " - |" : text(" %.2f |", gain_of(runs, *other));
+      out += other == nullptr ? " - |" : words(" %.2f |", gain_of(runs, *other));
     }
     const bench::Traffic& t = row->measured.traffic;
-    out += text(" %.2f | %.2f, %.1f %% | %s | %s |\n", t.pushed / t.cold, t.pairs(),
-                100 * t.pairs() / row->reckoned.pairs(), busy_of(*cold).c_str(), busy_of(*row).c_str());
+    out += words(" %.2f | %.2f, %.1f %% | %s | %s |\n", t.pushed / t.cold, t.pairs(),
+                 100 * t.pairs() / row->reckoned.pairs(), busy_of(*cold).c_str(), busy_of(*row).c_str());
   }
   return out + "\n";
 }
@@ -86,10 +79,10 @@ std::string lines(const std::vector<Done>& runs, Table table) {
     if (run.cell.table != table || run.cell.kept == Kept::kNone) continue;
     const Conditions& c = run.cell.conditions;
     const bench::Traffic& t = run.measured.traffic;
-    out += text("| %s | %.2f | %u | %u | %u | %zu | %.1f | %.2f | %.2f | %.2f, %.1f %% | %s |\n",
-                name_of(kBoundNames, run.cell.bound).c_str(), c.load.exponent, c.width, c.load.workers,
-                c.servers, run.size, run.per_second(), gain_of(runs, run), t.pushed / t.cold, t.pairs(),
-                100 * t.pairs() / run.reckoned.pairs(), busy_of(run).c_str());
+    out += words("| %s | %.2f | %u | %u | %u | %zu | %.1f | %.2f | %.2f | %.2f, %.1f %% | %s |\n",
+                 name_of(kBoundNames, run.cell.bound).c_str(), c.load.exponent, c.width, c.load.workers,
+                 c.servers, run.size, run.per_second(), gain_of(runs, run), t.pushed / t.cold, t.pairs(),
+                 100 * t.pairs() / run.reckoned.pairs(), busy_of(run).c_str());
   }
   return out + "\n";
 }
@@ -113,7 +106,7 @@ std::string markdown_of(const std::vector<Done>& runs) {
       "What it means is in [docs/hot_keys.md](../../docs/hot_keys.md). Gains are rounds per second over "
       "those "
       "of the same job with everything cold.\n\n";
-  out += text("%zu runs; values of sums that were wrong: %lu.\n\n", runs.size(), wrong_in(runs));
+  out += words("%zu runs; values of sums that were wrong: %lu.\n\n", runs.size(), wrong_in(runs));
   out += "## Servers are short of threads\n\n" + headline(runs, Bound::kThreads);
   out += "## Servers are short of links\n\n" + headline(runs, Bound::kLinks);
   out += "## Other laws\n\n" + lines(runs, Table::kLaws);

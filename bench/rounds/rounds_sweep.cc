@@ -7,9 +7,10 @@
 #include <iterator>
 #include <map>
 #include <random>
-#include <thread>
 #include <tuple>
 #include <utility>
+
+#include "comparison.h"
 
 namespace tally::rounds {
 namespace {
@@ -69,18 +70,6 @@ Done run_one(const Cell& cell, const Learnt* learnt) {
     std::exit(1);
   }
   return {cell, set.size(), bench::expected(load, cell.hot), *measured};
-}
-
-template <class Work>
-void on_threads(unsigned threads, std::size_t pieces, const Work& work) {
-  std::atomic<std::size_t> next = 0;
-  const auto some = [&] {
-    for (std::size_t i = next++; i < pieces; i = next++) work(i);
-  };
-  std::vector<std::thread> others;
-  for (unsigned t = 1; t < threads; ++t) others.emplace_back(some);
-  some();
-  for (std::thread& other : others) other.join();
 }
 
 class Cells {
@@ -164,10 +153,11 @@ std::vector<Done> run_all(const std::vector<Cell>& cells, unsigned threads) {
     const auto [at, is_new] = learnt.try_emplace(lesson_of(cell));
     if (is_new) lessons.emplace_back(&cell, &at->second);
   }
-  on_threads(threads, lessons.size(), [&](std::size_t i) { *lessons[i].second = learn(*lessons[i].first); });
+  bench::on_threads(threads, lessons.size(),
+                    [&](std::size_t i) { *lessons[i].second = learn(*lessons[i].first); });
   std::vector<Done> done(cells.size());
   std::atomic<std::size_t> so_far = 0;
-  on_threads(threads, cells.size(), [&](std::size_t i) {
+  bench::on_threads(threads, cells.size(), [&](std::size_t i) {
     const Cell& cell = cells[i];
     done[i] = run_one(cell, learns(cell.kept) ? &learnt.at(lesson_of(cell)) : nullptr);
     std::fprintf(stderr, "%zu of %zu: %u workers, Zipf %.2f, width %u, %s, %s: %.1f rounds/s\n", ++so_far,

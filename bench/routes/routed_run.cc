@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "clock.h"
 #include "host_stack.h"
 #include "jobs.h"
 #include "packets.h"
@@ -40,7 +41,8 @@ class Run {
         job_(job),
         conditions_(conditions),
         workload_(conditions.seed, 0, 1),
-        fabric_(schedule_, topology, ways, laid.spread,
+        clock_(conditions.give_up),
+        fabric_(clock_.schedule(), topology, ways, laid.spread,
                 {conditions.hop, conditions.results, conditions.spreading}) {}
 
   Result<Measured> go(const Laid& laid) {
@@ -54,7 +56,7 @@ class Run {
     const auto all_run = [this] {
       return std::all_of(workers_.begin(), workers_.end(), [](const auto& w) { return w->engine_running(); });
     };
-    if (!until(all_run)) return stuck("they do not all join");
+    if (!clock_.until(all_run)) return clock_.stuck("they do not all join");
     if (const auto warm = operation(kWarmUp); !warm) return tl::unexpected<Error>(warm.error());
     fabric_.forget();
     return operation(conditions_.chunks);
@@ -108,17 +110,17 @@ class Run {
       options.shared_entries = conditions_.window;
       options.shared_elements = kElements;
       options.plans = [this](const members::PlanRequest& request) {
-        if (!members::fits(plan_, request)) alarm("the plan does not fit what is asked for");
+        if (!members::fits(plan_, request)) clock_.alarm("the plan does not fit what is asked for");
         return plan_;
       };
       config.boxes->here = static_cast<BoxIndex>(i);
       options.jobs = {config};
       boxes_.push_back(std::make_unique<sim::SwitchNode>(
-          schedule_, mix64(conditions_.seed + 1'000 + i), options,
+          clock_.schedule(), mix64(conditions_.seed + 1'000 + i), options,
           [this, i](const jobs::Binding& to, Bytes frame) {
             fabric_.send(boxes_at_[i], endpoints_.at(raw(to.port)), std::move(frame), false);
           },
-          [this](std::string what) { alarm(std::move(what)); }));
+          [this](std::string what) { clock_.alarm(std::move(what)); }));
       known_.push_back(options.self);
     }
   }
@@ -131,7 +133,7 @@ class Run {
       const bool sums = is_summed(frame);
       return fabric_.send(endpoints_[from], boxes_at_.at(box), std::move(frame), sums);
     };
-    const auto alarm_here = [this](std::string what) { alarm(std::move(what)); };
+    const auto alarm_here = [this](std::string what) { clock_.alarm(std::move(what)); };
     for (std::size_t w = 0; w < job_.workers.size(); ++w) {
       sim::WorkerOptions options;
       options.index = w;
@@ -144,8 +146,9 @@ class Run {
       options.boxes = known_;
       options.rto_floor = conditions_.rto_floor;
       options.backlog = 16 * 7'300;  // the least that a transport lets wait, full packets at 10 Gbit/s
-      workers_.push_back(std::make_unique<sim::WorkerNode>(schedule_, mix64(conditions_.seed + 100 + w),
-                                                           options, workload_, agreement_, send, alarm_here));
+      workers_.push_back(std::make_unique<sim::WorkerNode>(clock_.schedule(),
+                                                           mix64(conditions_.seed + 100 + w), options,
+                                                           workload_, agreement_, send, alarm_here));
     }
     for (std::size_t s = 0; s < job_.servers.size(); ++s) {
       sim::ServerOptions options;
@@ -155,8 +158,8 @@ class Run {
       options.states = 4 * conditions_.window;
       options.binding = server_binding(s, options.index);
       options.boxes = known_;
-      servers_.push_back(std::make_unique<sim::ServerNode>(schedule_, mix64(conditions_.seed + 200 + s),
-                                                           options, send, alarm_here));
+      servers_.push_back(std::make_unique<sim::ServerNode>(
+          clock_.schedule(), mix64(conditions_.seed + 200 + s), options, send, alarm_here));
     }
   }
 
@@ -188,7 +191,7 @@ class Run {
   // All workers begin at once.
   Result<Measured> operation(std::uint32_t chunks) {
     const std::uint32_t salt = chunks * 0x9E37U;
-    const TimeNs begin = schedule_.now();
+    const TimeNs begin = clock_.now();
     std::vector<std::vector<std::int32_t>> values(workers_.size());
     std::vector<engine::OperationId> ids;
     for (std::size_t w = 0; w < workers_.size(); ++w) {
@@ -205,7 +208,7 @@ class Run {
         if (workers_[w]->outcome(ids[w]) == nullptr) return false;
       return true;
     };
-    if (!until(done)) return stuck("an operation does not end");
+    if (!clock_.until(done)) return clock_.stuck("an operation does not end");
     Measured out;
     const auto n = static_cast<std::uint32_t>(workers_.size());
     for (std::size_t w = 0; w < workers_.size(); ++w) {
@@ -237,32 +240,14 @@ class Run {
       if (rates[r] > 0)
         out.fullest = std::max(out.fullest, use.bits / rates[r] / static_cast<double>(out.time));
     }
-    out.events = schedule_.events();
+    out.events = clock_.schedule().events();
   }
-
-  // Looks now and then, for a look costs as much as an event.
-  template <class Done>
-  [[nodiscard]] bool until(const Done& done) {
-    while (!done()) {
-      for (int i = 0; i < kEventsBetweenLooks; ++i)
-        if (!broken_.empty() || !schedule_.step(conditions_.give_up)) return done();
-    }
-    return broken_.empty();
-  }
-  tl::unexpected<Error> stuck(const std::string& what) {
-    return fail(ErrorCode::kTimeout, broken_.empty() ? what : broken_);
-  }
-  void alarm(std::string what) {
-    if (broken_.empty()) broken_ = std::move(what);
-  }
-
-  static constexpr int kEventsBetweenLooks = 64;
 
   const planner::Topology& topology_;
   const planner::Job& job_;
   Conditions conditions_;
-  sim::Schedule schedule_;
   sim::Workload workload_;
+  bench::Clock clock_;
   sim::Agreement agreement_;
   Fabric fabric_;
   Plan plan_;
@@ -273,7 +258,6 @@ class Run {
   std::vector<std::unique_ptr<sim::SwitchNode>> boxes_;
   std::vector<std::unique_ptr<sim::WorkerNode>> workers_;
   std::vector<std::unique_ptr<sim::ServerNode>> servers_;
-  std::string broken_;
 };
 
 }  // namespace

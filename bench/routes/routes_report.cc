@@ -2,30 +2,21 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdarg>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "comparison.h"
 #include "packets.h"
 
 namespace tally::routes {
 namespace {
 
+using bench::words;
 using Runs = std::vector<const Done*>;
 
 // What is printed of it: communication time less than ATP's, %.
 constexpr std::array<std::pair<planner::Index, int>, 5> kPrinted{
     {{10, 48}, {20, 54}, {30, 57}, {40, 53}, {50, 49}}};
 constexpr double kVgg19 = 548.0 * 1024 * 1024;  // bytes of gradient
-
-[[gnu::format(printf, 1, 2)]] std::string text(const char* format, ...) {
-  std::array<char, 512> out{};
-  std::va_list values;
-  va_start(values, format);
-  std::vsnprintf(out.data(), out.size(), format, values);
-  va_end(values);
-  return out.data();
-}
 
 template <class Wanted>
 Runs those(const std::vector<Done>& runs, const Wanted& wanted) {
@@ -84,9 +75,9 @@ std::string headline(const std::vector<Done>& runs, bool unlike) {
       return cell.part == Part::kAgainstAtp && cell.workers == w && cell.unlike == unlike;
     });
     if (place.empty()) continue;
-    out += text("| %u |", workers);
+    out += words("| %u |", workers);
     for (std::size_t scheme = 0; scheme < kSchemes; ++scheme)
-      out += text(" %.2f |", mean(of_scheme(place, static_cast<Scheme>(scheme)), rate_of));
+      out += words(" %.2f |", mean(of_scheme(place, static_cast<Scheme>(scheme)), rate_of));
     const double per_byte = mean(of_scheme(place, Scheme::kPlanned), [](const Done& run) {
       return static_cast<double>(run.measured.time) / run.cell.conditions.chunks / experiment::kModelledBytes;
     });
@@ -102,8 +93,8 @@ std::string headline(const std::vector<Done>& runs, bool unlike) {
       most = std::max(most, one.measured);
     }
     const auto n = static_cast<double>(less.size());
-    out += text(" %.3f s | %.0f %% (%.0f, %.0f) | %.0f %% | %d %% |\n", per_byte * kVgg19 / 1e9,
-                100 * sum / n, 100 * least, 100 * most, 100 * sum_best / n, printed);
+    out += words(" %.3f s | %.0f %% (%.0f, %.0f) | %.0f %% | %d %% |\n", per_byte * kVgg19 / 1e9,
+                 100 * sum / n, 100 * least, 100 * most, 100 * sum_best / n, printed);
   }
   return out + "\n";
 }
@@ -122,7 +113,7 @@ std::string against_plan(const std::vector<Done>& runs) {
     const auto share = [](double of, const Done& run) {
       return 100 * of / (static_cast<double>(run.cell.workers) * (run.cell.conditions.chunks + kWarmUp));
     };
-    out += text(
+    out += words(
         "| %s | %.1f %% | %.1f %% | %.1f %% | %.2f %% | %.2f %% |\n", kSchemeNames[scheme].data(),
         100 * mean(all, [](const Done& run) { return run.measured.rate / run.planned; }), 100 * least,
         100 * mean(all, [](const Done& run) { return run.planned / run.at_best; }),
@@ -149,12 +140,12 @@ std::string lines(const std::vector<Done>& runs, Part part) {
   for (const Done* run : all) {
     const Cell& cell = run->cell;
     const double sent = cell.workers * static_cast<double>(cell.conditions.chunks + kWarmUp);
-    out += text("| %s | %u | %s | %u | %u | %s | %.3f | %.3f | %.1f %% | %.1f %% | %.1f ms |\n",
-                kSchemeNames[static_cast<std::size_t>(cell.scheme)].data(), cell.workers,
-                cell.unlike ? "unlike" : "like", cell.conditions.chunks, cell.conditions.window,
-                name_of(cell.conditions.spreading).c_str(), run->planned, run->measured.rate,
-                100 * run->measured.rate / run->planned,
-                100 * static_cast<double>(run->measured.again) / sent, run->measured.waited / 1e3);
+    out += words("| %s | %u | %s | %u | %u | %s | %.3f | %.3f | %.1f %% | %.1f %% | %.1f ms |\n",
+                 kSchemeNames[static_cast<std::size_t>(cell.scheme)].data(), cell.workers,
+                 cell.unlike ? "unlike" : "like", cell.conditions.chunks, cell.conditions.window,
+                 name_of(cell.conditions.spreading).c_str(), run->planned, run->measured.rate,
+                 100 * run->measured.rate / run->planned,
+                 100 * static_cast<double>(run->measured.again) / sent, run->measured.waited / 1e3);
   }
   return out + "\n";
 }
@@ -173,8 +164,8 @@ std::string markdown_of(const std::vector<Done>& runs) {
       "What it means is in [docs/routes.md](../../docs/routes.md). All rates are Gbit/s of every worker on "
       "the wire, "
       "means of the networks of seeds 1 to 3.\n\n";
-  out += text("%zu runs; elements of sums that were wrong: %lu.\n\n## Against ATP\n\n", runs.size(),
-              wrong_in(runs));
+  out += words("%zu runs; elements of sums that were wrong: %lu.\n\n## Against ATP\n\n", runs.size(),
+               wrong_in(runs));
   out += headline(runs, false) + headline(runs, true);
   out += "## Against the plan\n\n" + against_plan(runs);
   out += "## Four times the chunks\n\n" + lines(runs, Part::kLonger);

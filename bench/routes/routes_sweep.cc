@@ -1,10 +1,9 @@
 #include "routes_sweep.h"
 
-#include <atomic>
 #include <cstdio>
 #include <string>
-#include <thread>
 
+#include "comparison.h"
 #include "planner_support.h"
 #include "setting.h"
 
@@ -112,20 +111,13 @@ Result<Done> run_one(const Cell& cell) {
 
 std::vector<Done> run_all(const std::vector<Cell>& cells, unsigned threads) {
   std::vector<Done> done(cells.size());
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < cells.size(); i = next++) {
-      auto one = run_one(cells[i]);
-      if (!one) experiment::broken(describe(cells[i]) + ": " + one.error().text());
-      done[i] = std::move(*one);
-      std::fprintf(stderr, "%zu of %zu: %s: %.3f of %.3f Gbit/s\n", i + 1, cells.size(),
-                   describe(cells[i]).c_str(), done[i].measured.rate, done[i].planned);
-    }
-  };
-  std::vector<std::thread> others;
-  for (unsigned t = 1; t < threads; ++t) others.emplace_back(work);
-  work();
-  for (std::thread& other : others) other.join();
+  bench::on_threads(threads, cells.size(), [&](std::size_t i) {
+    auto one = run_one(cells[i]);
+    if (!one) experiment::broken(describe(cells[i]) + ": " + one.error().text());
+    done[i] = std::move(*one);
+    std::fprintf(stderr, "%zu of %zu: %s: %.3f of %.3f Gbit/s\n", i + 1, cells.size(),
+                 describe(cells[i]).c_str(), done[i].measured.rate, done[i].planned);
+  });
   return done;
 }
 

@@ -2,7 +2,6 @@
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 
@@ -10,26 +9,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path += [str(HERE.parent / "ports"), str(HERE.parent / "rings"), str(HERE.parents[1] / "tests" / "process")]
 import ring_jobs  # noqa: E402  pylint: disable=wrong-import-position
 from ends import NoFigure, Process, die_with_parent  # noqa: E402  pylint: disable=wrong-import-position
-from shaped_rack import BOX, JOB, ShapedRack, Switch, machine_ns  # noqa: E402  pylint: disable=wrong-import-position
-
-
-class Box(Switch):
-    """Behind a bridge for each cable (bridged): the bucket in front of its own ring would make that the queue."""
-
-    def device(self, n):
-        return f"net_{self.driver}{n},iface=box{n}"
-
-
-def bridged(rack):
-    """The bucket towards each host stays on its cable; what the box has is the other end of a cable without one."""
-    for host in rack.hosts:
-        n = host.index
-        for words in (f"link add box{n} type veth peer name way{n}", f"link add bridge{n} type bridge mcast_snooping 0",
-                      f"link set way{n} master bridge{n}", f"link set port{n} master bridge{n}", f"link set box{n} up",
-                      f"link set way{n} up", f"link set bridge{n} up"):
-            done = subprocess.run(["ip", *words.split()], capture_output=True, text=True, check=False)
-            if done.returncode != 0:
-                raise NoFigure(f"ip {words}: {done.stderr.strip()}")
+from shaped_rack import BOX, JOB, BehindBridges, ShapedRack, machine_ns  # noqa: E402  pylint: disable=wrong-import-position
 
 
 def sums(rack, kind, size, rounds, cases):
@@ -54,8 +34,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="tally-sparse-") as scratch:
         try:
             rack = ShapedRack(hosts.split(","), pathlib.Path(build).resolve(), scratch, float(rate), int(queue))
-            bridged(rack)
-            box = Box(rack, "box", window=int(window))
+            box = BehindBridges(rack, "box", window=int(window))
             try:
                 busy, every = machine_ns()
                 rows = sums(rack, kind, size, rounds, cases)

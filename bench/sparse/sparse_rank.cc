@@ -17,22 +17,14 @@
 #include <string>
 #include <vector>
 
+#include "blocks.h"
 #include "harness.h"
-#include "tally/mix64.h"
 #include "tally/worker.h"
 
 namespace tally::bench {
 namespace {
 
-constexpr std::uint32_t kRow = 16;                // values
-constexpr std::uint32_t kChunk = 352;             // at an MTU of 1500
 constexpr std::uint32_t kHeaders = 14 + 28 + 56;  // Ethernet, IPv4 and UDP, ours
-constexpr std::uint32_t kRun = 64;                // chunks
-
-struct Case {
-  std::uint32_t zeros = 0;
-  std::uint32_t block = 256;
-};
 
 struct Words {
   std::string type = "int32";
@@ -51,50 +43,20 @@ T told(Result<T> result) {
   if constexpr (!std::is_void_v<T>) return std::move(*result);
 }
 
-bool has_values(const Case& c, std::uint64_t block, std::uint32_t rank) {
-  return mix64(block * 64 + rank + (std::uint64_t{c.zeros} << 40)) % 100 >= c.zeros;
-}
-
-// Of what `ranks` have together: whole packets, packets of some rows, and runs of nothing. With the values of one block
-// goes the exponent of another one (docs/protocol.md, 10): where there are none it needs a header, unless it is none.
-double least_bytes(const Case& c, std::size_t values, std::uint64_t ranks, bool floats) {
-  constexpr double kNothing = static_cast<double>(kHeaders) / kRun;
-  double bytes = 0;
-  double full = 0;
-  double empty = 0;
-  for (std::size_t first = 0; first < values; first += kChunk) {
-    const std::size_t end = std::min(values, first + kChunk);
-    std::uint32_t rows = 0;
-    for (std::size_t row = first; row < end; row += kRow) {
-      bool any = false;
-      const std::size_t last = (std::min(end, row + kRow) - 1) / c.block;
-      for (std::size_t block = row / c.block; block <= last; ++block)
-        for (std::uint32_t r = 0; r < 64; ++r)
-          any = any || ((ranks >> r & 1) != 0 && has_values(c, block, r));
-      rows += any ? 1 : 0;
-    }
-    const auto all = static_cast<std::uint32_t>((end - first + kRow - 1) / kRow);
-    if (rows != 0) bytes += kHeaders + (rows == all ? 64.0 * all : 64.0 * rows + 8);
-    ++(rows != 0 ? full : empty);
-  }
-  const double exponents = floats ? empty * full / (empty + full) : 0;
-  return bytes + exponents * kHeaders + (empty - exponents) * kNothing;
-}
-
 template <class T>
-void run(const Words& words, const std::vector<Case>& cases, std::uint32_t rank, std::uint32_t world) {
+void run(const Words& words, const std::vector<Blocks>& cases, std::uint32_t rank, std::uint32_t world) {
   Worker worker = told(Worker::join(told(WorkerOptions::from_environment())));
   const std::size_t n = words.bytes / sizeof(T);
   std::vector<T> values(n);
   std::vector<T> right(n);
   nlohmann::json rows = nlohmann::json::array();
-  for (const Case& c : cases) {
+  for (const Blocks& c : cases) {
     const std::uint64_t own = std::uint64_t{1} << rank;
     const std::uint64_t all = (std::uint64_t{1} << world) - 1;
-    const bool floats = std::is_same_v<T, float>;
+    const Sum sum{.values = n, .headers = kHeaders, .exponents = std::is_same_v<T, float>};
     rows.push_back({{"zeros", c.zeros},
                     {"block", c.block},
-                    {"least", {least_bytes(c, n, own, floats), least_bytes(c, n, all, floats)}},
+                    {"least", {least_bytes(c, sum, own), least_bytes(c, sum, all)}},
                     {"seconds", nlohmann::json::array()}});
   }
   for (int round = -1; round < words.rounds; ++round) {
@@ -144,7 +106,7 @@ int main(int argc, char** argv) {
   app.add_option("--cases", words.cases, "percent of zero blocks : values in a block")->delimiter(',');
   app.add_option("--json", words.json);
   CLI11_PARSE(app, argc, argv);
-  std::vector<Case> cases;
+  std::vector<Blocks> cases;
   for (const std::string& text : words.cases) {
     const auto colon = text.find(':');
     cases.push_back({static_cast<std::uint32_t>(std::stoul(text.substr(0, colon))),

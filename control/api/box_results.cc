@@ -63,6 +63,18 @@ std::string rows_of(std::span<const DropReason> reasons) {
   return out.append("\n");
 }
 
+// What keeps the box out of its fleet; empty: nothing, or it is in none.
+std::string fleet_text(const Snapshot& box) {
+  if (!box.fleet) return "";
+  const FleetStatus& fleet = *box.fleet;
+  if (fleet.standing == "away")
+    return "etcd does not answer since " +
+           members::seconds_text(box.now > fleet.since ? box.now - fleet.since : 0) + ": " + fleet.text +
+           "; jobs go on, nothing new is planned";
+  const bool inside = fleet.standing == "member" || fleet.standing == "left";
+  return inside || fleet.text.empty() ? "" : "not in it: " + fleet.text;
+}
+
 }  // namespace
 
 Json port_list(const Snapshot& box) {
@@ -169,6 +181,9 @@ Json health(const Snapshot& box) {
     problems.push_back({{"what", what}, {"name", name}, {"text", std::move(text)}});
   };
   for (const std::string& text : box.dormant) add("box", box.instance, text);
+  if (!box.reloads.last_good)
+    add("box", box.instance, "its file had errors when it was read last: no start from it would succeed");
+  if (std::string text = fleet_text(box); !text.empty()) add("fleet", box.fleet->id, std::move(text));
   for (const JobCounts& job : box.jobs) {
     if (!job.declared) continue;
     if (std::string parent = parent_text(job.status, box.now); !parent.empty())
@@ -237,7 +252,8 @@ Json fleet_show(const Snapshot& box) {
   for (const FleetBox& one : fleet.boxes)
     boxes.push_back({{"id", one.id},
                      {"name", one.name},
-                     {"here", one.id == fleet.id},
+                     // Whoever is not in it yet sees another box, or a former life of its own, under its ID.
+                     {"here", one.id == fleet.id && fleet.standing != "joining" && fleet.standing != "taken"},
                      {"planner", one.id == fleet.planner},
                      {"since", one.since},
                      {"age_s", now > one.since ? now - one.since : 0},

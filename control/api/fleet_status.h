@@ -39,7 +39,7 @@ struct FleetStatus {
   std::vector<std::string> endpoints{};
   std::string standing{};         // "joining", "member", "taken", "ignored", "refused", "away", "left"
   TimeNs since = 0;               // by the snapshot's clock; of away: when the store answered last
-  std::string text{};             // why, of taken, ignored, refused, away
+  std::string text{};             // why, of taken, ignored, refused, away; of joining if somebody has the ID
   bool known = false;             // the fleet was read once
   std::string planner{};          // a box; empty: none at the moment
   TimeNs planner_since = 0;       // by the snapshot's clock, as this box saw it; 0: nobody plans

@@ -21,7 +21,9 @@ Json ns_ago(const Snapshot& box, TimeNs then) {
 
 // Of a job that the planner does not have.
 PlannedJob unplanned(const Snapshot& box, const JobCounts& job) {
-  PlannedJob out{.report = {.name = job.status.name, .workers = job.status.world}};
+  PlannedJob out{.report = {.name = job.status.name,
+                            .workers = job.status.world,
+                            .parameter_servers = job.status.servers.size()}};
   if (!job.status.boxes) {
     out.report.why_not = "this box alone sums it";
     return out;
@@ -30,7 +32,7 @@ PlannedJob unplanned(const Snapshot& box, const JobCounts& job) {
   out.here = boxes.home == boxes.here;
   if (boxes.home < boxes.boxes.size()) out.home = members::address_text(boxes.boxes[boxes.home].address);
   if (!out.here)
-    out.report.why_not = "its home plans it, box " + out.home + ": ask there";
+    out.report.why_not = "its plan is known to its home, box " + out.home + ": ask there";
   else if (!box.plans || box.plans->cluster.empty())
     out.report.why_not = "all its boxes have the same part of it: planner.cluster is not configured";
   else

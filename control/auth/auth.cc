@@ -60,6 +60,11 @@ Key job_key(std::string_view name, std::string_view token) noexcept {
   return hash.finish<Key>();
 }
 
+std::uint16_t token_check(const Key& job) noexcept {
+  const auto whole = Hash(&job, sizeof(Key), "tally 2 token check").finish<Key>();
+  return wire_at<Be<std::uint16_t>>(std::as_bytes(std::span(whole)).data()).host();
+}
+
 Key session_key(const Key& job, Generation generation, Epoch epoch, Cookie result, Cookie contribution,
                 std::uint64_t instance, Rank rank) noexcept {
   Hash hash(&job, sizeof(Key), "tally 2 session");

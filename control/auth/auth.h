@@ -19,6 +19,10 @@ using Key = std::array<std::uint8_t, 32>;
 // Of who knows the token. An empty token gives a key that whoever knows the name has.
 [[nodiscard]] Key job_key(std::string_view name, std::string_view token) noexcept;
 
+// By which boxes that share a store find out that they have different tokens for a job, before anybody is refused. It
+// tells whoever reads it 16 bits of a token that is guessed, and misses one difference in 65,536.
+[[nodiscard]] std::uint16_t token_check(const Key& job) noexcept;
+
 // Of one process of a rank in one epoch of the job whose key is given.
 [[nodiscard]] Key session_key(const Key& job, Generation generation, Epoch epoch, Cookie result,
                               Cookie contribution, std::uint64_t instance, Rank rank) noexcept;

@@ -47,22 +47,28 @@ int connect_to(const UniqueFd& socket, const sockaddr_un& address) {
 }
 
 // A full queue of a daemon that hangs is waited for so long.
-UniqueFd new_socket(std::chrono::milliseconds patience) {
+tl::expected<UniqueFd, Trouble> new_socket(std::chrono::milliseconds patience) {
   UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!socket) return trouble(Fault::kUnreachable, "this process cannot open a socket: " + reason(errno));
   const timeval time{patience.count() / 1000, patience.count() % 1000 * 1000};
   ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time);
   return socket;
 }
 
 // Sockets where somebody listens, would if we were let in, or hangs. Those of memif are of another type.
-std::vector<std::string> daemons_here() {
+tl::expected<std::vector<std::string>, Trouble> daemons_here() {
   std::vector<std::string> found;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(kDirectory, error)) {
+  const std::filesystem::directory_iterator entries(kDirectory, error);
+  if (error && error != std::errc::no_such_file_or_directory)
+    return trouble(Fault::kUnreachable, std::string("cannot look into ") + kDirectory + ": " + error.message());
+  for (const auto& entry : entries) {
     const std::string path = entry.path().string();
     const auto address = address_of(path);
     if (!address || !entry.is_socket(error)) continue;
-    const int no = connect_to(new_socket(kGlance), *address);
+    const auto socket = new_socket(kGlance);
+    if (!socket) return tl::unexpected<Trouble>(socket.error());
+    const int no = connect_to(*socket, *address);
     if (no == 0 || no == EACCES || no == EAGAIN) found.push_back(path);
   }
   return found;
@@ -101,12 +107,13 @@ std::string details_of(const Json& data, const std::string& message) {
 tl::expected<std::string, Trouble> find_socket(const std::string& socket, const std::string& instance) {
   if (!socket.empty()) return socket;
   if (!instance.empty()) return std::string(kDirectory) + "/" + instance + ".sock";
-  const std::vector<std::string> found = daemons_here();
-  if (found.size() == 1) return found.front();
-  if (found.empty())
+  const auto found = daemons_here();
+  if (!found) return tl::unexpected<Trouble>(found.error());
+  if (found->size() == 1) return found->front();
+  if (found->empty())
     return trouble(Fault::kUnreachable, std::string("no tallyd listens in ") + kDirectory +
                                             ": is one running? Name its control.socket with --socket PATH");
-  return trouble(Fault::kUnreachable, "several daemons listen here: " + text::listed(found) +
+  return trouble(Fault::kUnreachable, "several daemons listen here: " + text::listed(*found) +
                                           "; say which with --socket PATH or --instance NAME");
 }
 
@@ -116,10 +123,11 @@ tl::expected<Connection, Trouble> Connection::open(const std::string& path,
   if (!address)
     return trouble(Fault::kUsage,
                    text::in_quotes(text::cleaned(path)) + " is too long, or empty, for a socket's path");
-  UniqueFd socket = new_socket(timeout);
-  const int error = connect_to(socket, *address);
+  auto socket = new_socket(timeout);
+  if (!socket) return tl::unexpected<Trouble>(std::move(socket.error()));
+  const int error = connect_to(*socket, *address);
   const std::string what = "cannot reach a tallyd at " + text::cleaned(path) + ": ";
-  if (error == 0) return Connection(std::move(socket), path, timeout);
+  if (error == 0) return Connection(std::move(*socket), path, timeout);
   if (error == ENOENT)
     return trouble(Fault::kUnreachable,
                    what + "there is no such socket: is tallyd running, is this its control.socket?");

@@ -93,7 +93,12 @@ std::string printed(const Ipv6& address) { return members::address_text(address)
 
 }  // namespace
 
-bool IpNetwork::contains(const Ipv6& other) const noexcept { return first_of(other, prefix) == address; }
+bool IpNetwork::contains(const Ipv6& other) const noexcept {
+  const std::size_t whole = prefix / 8;
+  const unsigned rest = prefix % 8;
+  return std::equal(address.begin(), address.begin() + whole, other.begin()) &&
+         (rest == 0 || (address[whole] ^ other[whole]) >> (8 - rest) == 0);
+}
 
 std::string network_text(const IpNetwork& network) {
   const unsigned bits = network.prefix - (is_mapped_ipv4(network.address) ? kMappedBits : 0U);

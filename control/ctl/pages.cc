@@ -320,14 +320,16 @@ std::string standing_text(const Json& fleet) {
   const std::string standing = cell(fleet, "standing");
   const std::string why = cell(fleet, "reason");
   const std::string box = "box " + cell(fleet, "id") + " of fleet " + cell(fleet, "prefix") + ": ";
+  if (standing == "away" && !is_true(fleet, "known"))
+    return box + "NO ETCD YET: none since the start, " + ago_text(member(fleet, "since_ns_ago")) + " (" +
+           why + "); the box's own jobs go on\n";
   if (standing == "away")
     return box + "ETCD IS GONE: it answered last " + ago_text(member(fleet, "since_ns_ago")) + " (" + why +
-           "); jobs go on, nothing new is planned\n" +
-           (is_true(fleet, "known") ? "what was known then:\n" : "");
+           "); jobs go on, nothing new is planned\nwhat was known then:\n";
   if (standing == "refused") return box + "ETCD REFUSES IT: " + why + "\n";
   if (standing == "ignored") return box + "NOT IN IT: the others do without it: " + why + "\n";
   if (standing == "taken") return box + "NOT IN IT: " + why + "; give each box an id of its own (fleet.id)\n";
-  return box + standing + "\n";
+  return box + standing + (why == "-" ? "" : ": " + why) + "\n";
 }
 
 std::string fleet_page(const Json& fleet) {

@@ -7,7 +7,6 @@
 #include "plan_report/report_json.h"
 #include "plan_report/report_text.h"
 #include "text/text.h"
-#include "text/wrap.h"
 
 namespace tally::ctl {
 namespace {

@@ -9,7 +9,6 @@
 
 #include "ctl/cells.h"
 #include "text/text.h"
-#include "text/wrap.h"
 
 namespace tally::ctl {
 namespace {

@@ -212,8 +212,9 @@ class Life {
       if (!job->boxes) continue;
       const auto here = loop_.members().engine().boxes_job(job->name);
       if (!here) continue;
-      SharedJob& shared = all.emplace_back(
-          SharedJob{job->name, here->workers, here->servers, *job->boxes, here->needs, here->no_room});
+      SharedJob& shared =
+          all.emplace_back(SharedJob{job->name, here->workers, here->servers, here->token_check, *job->boxes,
+                                     here->needs, here->no_room});
       shared.boxes.home = here->home;
     }
     return all;

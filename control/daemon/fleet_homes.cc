@@ -21,7 +21,10 @@ std::vector<std::string> addresses_of(const SharedJob& job) {
 
 fleet::OwnJob own_job(const SharedJob& job) {
   fleet::OwnJob own{.record = {.name = job.name}, .addresses = addresses_of(job)};
-  own.record.spec = {{"workers", job.workers}, {"servers", job.servers}, {"boxes", own.addresses}};
+  own.record.spec = {{"workers", job.workers},
+                     {"servers", job.servers},
+                     {"boxes", own.addresses},
+                     {fleet::kTokenCheck, job.token_check}};
   own.at_home = job.boxes.home == job.boxes.here;
   if (job.needs != members::HomeNeeds{})
     own.generation = {{"elements", job.needs.elements}, {"largest_window", job.needs.largest_window}};

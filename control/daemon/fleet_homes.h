@@ -24,8 +24,9 @@ struct SharedJob {
   std::string name{};
   std::uint16_t workers = 0;
   std::uint8_t servers = 0;
+  std::uint16_t token_check = 0;
   members::BoxesConfig boxes{};
-  members::HomeNeeds needs{};  // these two as members::BoxesJob
+  members::HomeNeeds needs{};  // this, what is below and the token's check as members::BoxesJob
   std::string no_room{};
 };
 

@@ -87,12 +87,12 @@ std::string JobWatch::place_of(const jobs::Binding& binding) const {
 }
 
 void JobWatch::compare_rank(const members::JobStatus& is, Rank rank, const members::RankStatus& before,
-                            const members::RankStatus& now) const {
+                            const members::RankStatus& now, bool called_back) const {
   const std::string who = members::rank_text(rank, members::names_of(is));
   if (now.joined && (!before.joined || before.instance != now.instance)) {
     say(LogLevel::kInfo, is, "job.joined",
         who + " joined from " + place_of(now.binding) + "; " + who_is_here(is), rank);
-  } else if (before.joined && !now.joined && is.phase == members::JobPhase::kForming) {
+  } else if (before.joined && !now.joined && is.phase == members::JobPhase::kForming && !called_back) {
     say(LogLevel::kInfo, is, "job.gone", who + " is gone again; " + who_is_here(is), rank);
   }
   if (now.left && !before.left) say(LogLevel::kInfo, is, "job.left", who + " left", rank);
@@ -102,10 +102,12 @@ void JobWatch::compare_ranks(const members::JobStatus& was, const members::JobSt
   const auto former = [](const std::vector<members::RankStatus>& all, std::size_t i) {
     return i < all.size() ? all[i] : members::RankStatus{};
   };
+  // All of them at once, of whom none has gone.
+  const bool called_back = alive(was.phase) && is.phase == members::JobPhase::kForming;
   for (std::size_t r = 0; r < is.ranks.size(); ++r)
-    compare_rank(is, Rank{static_cast<std::uint16_t>(r)}, former(was.ranks, r), is.ranks[r]);
+    compare_rank(is, Rank{static_cast<std::uint16_t>(r)}, former(was.ranks, r), is.ranks[r], called_back);
   for (std::uint32_t s = 0; s < is.servers.size(); ++s)
-    compare_rank(is, server_rank(s), former(was.servers, s), is.servers[s]);
+    compare_rank(is, server_rank(s), former(was.servers, s), is.servers[s], called_back);
 }
 
 void JobWatch::phase_line(const members::JobStatus& was, const members::JobStatus& is) const {
@@ -119,9 +121,12 @@ void JobWatch::phase_line(const members::JobStatus& was, const members::JobStatu
     case members::JobPhase::kRunning:
       return say(LogLevel::kInfo, is, "job.running", formed_text(is));
     case members::JobPhase::kDraining:
+      // At a box that is not the home nobody says goodbye when the home ends the job.
       return say(LogLevel::kInfo, is, "job.draining",
-                 "draining: " + members::ranks_text(left_ranks(is), members::names_of(is)) +
-                     " left, the others go on");
+                 left_ranks(is) == 0
+                     ? "draining: its members go from this box"
+                     : "draining: " + members::ranks_text(left_ranks(is), members::names_of(is)) +
+                           " left, the others go on");
     case members::JobPhase::kEnded:
       return say(LogLevel::kInfo, is, "job.ended", "ended: every rank has left");
     case members::JobPhase::kAborted:
@@ -242,7 +247,7 @@ BoxWatch::BoxWatch(Plane& plane, const JobWatch& jobs, LogSink log, TimeNs now)
       log_(std::move(log)),
       started_(now),
       links_(plane.ports()),
-      stalled_since_(plane.cores(), 0) {}
+      cores_(plane.cores()) {}
 
 void BoxWatch::look(TimeNs now) {
   look_at_links(now);
@@ -290,30 +295,43 @@ TimeNs BoxWatch::silence(std::size_t core, TimeNs now) const {
 
 TimeNs BoxWatch::longest_silence(TimeNs now) const {
   TimeNs longest = 0;
-  for (std::size_t core = 0; core < stalled_since_.size(); ++core)
-    longest = std::max(longest, silence(core, now));
+  for (std::size_t core = 0; core < cores_.size(); ++core) longest = std::max(longest, silence(core, now));
   return longest;
 }
 
 void BoxWatch::look_at_cores(TimeNs now) {
-  for (std::size_t core = 0; core < stalled_since_.size(); ++core) {
-    const TimeNs silent = silence(core, now);
-    TimeNs& since = stalled_since_[core];
-    const std::string name = "data core " + std::to_string(core);
-    if (silent >= kStalled && since == 0) {
-      since = now - silent;
-      log_(LogLevel::kWarning, name + " has not done a turn for " + milliseconds(silent) +
-                                   ": is its CPU shared with another busy thread?");
-    } else if (silent < kStalled && since != 0) {
-      log_(LogLevel::kInfo, name + " runs again after " + milliseconds(now - since));
-      since = 0;
+  for (std::size_t i = 0; i < cores_.size(); ++i) {
+    Core& core = cores_[i];
+    const TimeNs silent = silence(i, now);
+    const std::string name = "data core " + std::to_string(i);
+    if (silent < kStalled) {
+      if (core.told)
+        log_(LogLevel::kInfo, name + " runs again after " + milliseconds(now - core.stalled_since));
+      core.stalled_since = 0;
+      core.told = false;
+      continue;
     }
+    bool tell = silent >= kLongStall;
+    std::uint64_t others = 0;  // that were not told
+    if (core.stalled_since == 0) {
+      core.stalled_since = now - silent;
+      if (const auto left_out = core.lines.take(now)) {
+        tell = true;
+        others = *left_out;
+      }
+    }
+    if (core.told || !tell) continue;
+    core.told = true;
+    log_(LogLevel::kWarning,
+         name + " has not done a turn for " + milliseconds(silent) +
+             ": is its CPU shared with another busy thread?" +
+             (others > 0 ? " So it was " + text::counted(others, "time") + " since this was said last" : ""));
   }
 }
 
 void BoxWatch::look_at_memory(TimeNs now) {
   std::uint64_t lost = 0;
-  for (std::size_t core = 0; core < stalled_since_.size(); ++core) lost += plane_.statistics(core).no_mbuf;
+  for (std::size_t core = 0; core < cores_.size(); ++core) lost += plane_.statistics(core).no_mbuf;
   for (std::size_t i = 0; i < links_.size(); ++i)
     lost += plane_.port_statistics(PortIndex{static_cast<std::uint16_t>(i)}).rx_no_mbuf;
   if (lost <= no_mbuf_) return;
@@ -328,7 +346,7 @@ void BoxWatch::look_at_memory(TimeNs now) {
 
 void BoxWatch::look_at_punts(TimeNs now) {
   std::uint64_t lost = 0;
-  for (std::size_t core = 0; core < stalled_since_.size(); ++core) lost += plane_.statistics(core).punts_lost;
+  for (std::size_t core = 0; core < cores_.size(); ++core) lost += plane_.statistics(core).punts_lost;
   if (lost <= punts_lost_ || !punt_lines_.take(now)) return;
   log_(LogLevel::kWarning, "control packets came faster than they could be answered: " +
                                std::to_string(lost - punts_lost_) + " lost; their senders repeat them");

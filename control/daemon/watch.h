@@ -38,7 +38,7 @@ class JobWatch {
  private:
   void compare(const members::JobStatus& was, const members::JobStatus& is) const;
   void compare_rank(const members::JobStatus& is, Rank rank, const members::RankStatus& before,
-                    const members::RankStatus& now) const;
+                    const members::RankStatus& now, bool called_back) const;
   void compare_ranks(const members::JobStatus& was, const members::JobStatus& is) const;
   // Of the box of a rack.
   void parent_line(const members::JobStatus& was, const members::JobStatus& is) const;
@@ -88,12 +88,20 @@ class BoxWatch {
     TimeNs announce_at = 0;
   };
 
+  // On a CPU with other busy threads it may stand still several times in a second.
+  struct Core {
+    TimeNs stalled_since = 0;  // 0: it runs
+    bool told = false;         // of this stall
+    LogLimit lines{1, 60 * kSecond};
+  };
+  static constexpr TimeNs kLongStall = kSecond;  // is told in any case
+
   Plane& plane_;
   const JobWatch& jobs_;
   LogSink log_;
   TimeNs started_;
-  std::vector<Link> links_;            // by PortIndex
-  std::vector<TimeNs> stalled_since_;  // 0: it runs
+  std::vector<Link> links_;  // by PortIndex
+  std::vector<Core> cores_;
   std::uint64_t no_mbuf_ = 0;
   std::uint64_t punts_lost_ = 0;
   LogLimit memory_lines_{1, 60 * kSecond};

@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "text/text.h"
-#include "text/wrap.h"
 
 namespace tally::doctor {
 namespace {

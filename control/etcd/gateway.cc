@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -35,6 +36,15 @@ void set_socket(int socket) noexcept {
   set(socket, IPPROTO_TCP, TCP_KEEPINTVL, 2);
   set(socket, IPPROTO_TCP, TCP_KEEPCNT, 3);
   set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, 10'000);
+}
+
+// Of a server that closes the connection. What it lacks it says to nobody, so who never had an answer is told what that may be.
+std::string closed_text(const std::string& endpoint, const std::string& certificate, bool ever) {
+  std::string out = endpoint + " closes the connection without an answer";
+  if (ever) return out;
+  if (!is_encrypted(endpoint)) return out + "; if it speaks TLS, write https:// and the CA";
+  return out + (certificate.empty() ? "; it may ask for a certificate: fleet.cert and fleet.key"
+                                    : "; the CA that it trusts may not vouch for " + certificate);
 }
 
 std::string seconds_text(TimeNs time) { return text::fixed(static_cast<double>(time) / 1e9, 1) + " s"; }
@@ -78,6 +88,7 @@ std::shared_ptr<httplib::Client> Gateway::client_of(std::size_t server) {
     old = std::exchange(client_, made);
   }
   server_ = server;
+  answered_ = false;
   token_.clear();  // one server need not know another's
   return made;
 }
@@ -93,15 +104,19 @@ Gateway::Sent Gateway::post(const Call& call, TimeNs deadline, const TakeLine* l
     return sent;
   }
   const auto client = client_of(server);
+  if (is_encrypted(endpoint) && !settings_.ca.empty() && ::access(settings_.ca.c_str(), R_OK) != 0) {
+    sent.trouble = "the certificates of " + settings_.ca + " cannot be read";
+    return sent;
+  }
   if (!client->is_valid()) {
     sent.trouble = "the client's certificate and key, " + settings_.certificate + " and " + settings_.key +
                    ", cannot be used";
     return sent;
   }
-  const auto patience = std::chrono::nanoseconds(std::max(deadline - begun, kMillisecond));
-  client->set_connection_timeout(std::min(patience, std::chrono::nanoseconds(kConnect)));
-  client->set_read_timeout(line != nullptr ? std::chrono::nanoseconds(kSilence) : patience);
-  client->set_write_timeout(patience);
+  const TimeNs patience = std::max(deadline - begun, kMillisecond);
+  client->set_connection_timeout(std::chrono::nanoseconds(std::min(patience, kConnect)));
+  client->set_read_timeout(std::chrono::nanoseconds(line != nullptr ? kSilence : patience));
+  client->set_write_timeout(std::chrono::nanoseconds(patience));
 
   httplib::Request request;
   request.method = "POST";
@@ -114,6 +129,7 @@ Gateway::Sent Gateway::post(const Call& call, TimeNs deadline, const TakeLine* l
   int status = 0;
   request.response_handler = [&](const httplib::Response& response) {
     status = response.status;
+    answered_ = true;
     return true;
   };
   request.content_receiver = [&](const char* data, std::size_t length, std::uint64_t, std::uint64_t) {
@@ -161,7 +177,9 @@ Gateway::Sent Gateway::post(const Call& call, TimeNs deadline, const TakeLine* l
       break;
     default:
       sent.trouble = too_much ? "the answer of " + endpoint + " is too large"
-                              : "no answer from " + endpoint + " within " + seconds_text(took);
+                     : took > patience - patience / 8
+                         ? "no answer from " + endpoint + " within " + seconds_text(took)
+                         : closed_text(endpoint, settings_.certificate, answered_);
       sent.perhaps = true;
       break;
   }

@@ -67,6 +67,7 @@ class Gateway {
   std::size_t server_ = 0;  // of client_
   std::mutex mutex_{};      // of the pointer
   std::shared_ptr<httplib::Client> client_{};
+  bool answered_ = false;  // by it, to this client
   std::string token_{};
   bool no_auth_ = false;  // etcd has said that it asks nobody
   std::atomic<bool> stopped_{false};

@@ -220,6 +220,8 @@ void Member::judge_standing(TimeNs now) {
   } else if (taken_since_ && now >= *taken_since_ + 2 * options_.lease) {
     next.kind = Standing::Kind::kTaken;
     next.text = "another box has the ID " + options_.id + ": " + taken_by_;
+  } else if (taken_since_) {
+    next.text = "the ID " + options_.id + " is taken until a lease is over: " + taken_by_;
   } else if (const auto bad = view().bad().find(view().keys().box(options_.id)); bad != view().bad().end()) {
     next.kind = Standing::Kind::kIgnored;
     next.text = bad->second;

@@ -44,7 +44,7 @@ struct Standing {
   };
   Kind kind = Kind::kJoining;
   TimeNs since = 0;
-  std::string text{};  // why, of kTaken, kIgnored, kRefused, kAway
+  std::string text{};  // why, of kTaken, kIgnored, kRefused, kAway; of kJoining if somebody has the ID
 };
 [[nodiscard]] const char* name_of(Standing::Kind kind) noexcept;
 

@@ -15,8 +15,7 @@
 namespace tally::fleet {
 namespace {
 
-constexpr std::uint64_t kFormat =
-    1;  // of all records; one more when a record of this program cannot be read by it
+constexpr std::uint64_t kFormat = 1;  // of all records; when there is another one says records.h
 constexpr std::size_t kMostDepth = 16;
 constexpr std::size_t kPlanDigits = 10;
 
@@ -64,7 +63,8 @@ class Strict : public nlohmann::json_sax<Json> {
   std::string why_{};
 };
 
-// Takes the members of one object one after the other; the first mistake stays.
+// Takes the members of one object one after the other; the first mistake stays. What nobody takes is of a later version
+// and may be there.
 class Members {
  public:
   explicit Members(std::string_view value) {
@@ -140,13 +140,8 @@ class Members {
   void complain(std::string why) {
     if (why_.empty()) why_ = std::move(why);
   }
-  // After everything was taken: the first mistake, or a member that nobody took.
-  std::string over() {
-    if (!why_.empty()) return why_;
-    for (const auto& [name, member] : object_.items())
-      if (!taken_.contains(name)) return "it has an unknown member " + text::in_quotes(text::cleaned(name));
-    return {};
-  }
+  // After everything was taken: the first mistake.
+  [[nodiscard]] const std::string& over() const noexcept { return why_; }
 
  private:
   const Json* take(const char* name) {
@@ -156,7 +151,6 @@ class Members {
       complain(std::string(name) + " is missing");
       return nullptr;
     }
-    taken_.insert(name);
     return &*at;
   }
   std::string text_in(const Json& value, const char* name, std::size_t longest) {
@@ -172,7 +166,6 @@ class Members {
   }
 
   Json object_ = Json::object();
-  std::set<std::string> taken_{};
   std::string why_{};
 };
 
@@ -309,7 +302,7 @@ Readout<BoxRecord> read_box(std::string_view value) {
                    .free_slots = members.number("free_slots", 0, kAny),
                    .free_bytes = members.number("free_bytes", 0, kAny),
                    .set_rates = members.rates("set_rates", kMostRates, kMostAddressBytes)};
-  if (std::string why = members.over(); !why.empty()) return tl::unexpected(std::move(why));
+  if (const std::string& why = members.over(); !why.empty()) return tl::unexpected(why);
   return record;
 }
 
@@ -322,7 +315,7 @@ Readout<JobRecord> read_job(std::string_view name, std::string_view value) {
     return tl::unexpected("it has " + std::to_string(value.size()) + " bytes");
   Members members(value);
   JobRecord record{.name = std::string(name), .spec = members.object("spec")};
-  if (std::string why = members.over(); !why.empty()) return tl::unexpected(std::move(why));
+  if (const std::string& why = members.over(); !why.empty()) return tl::unexpected(why);
   return record;
 }
 
@@ -333,7 +326,7 @@ std::string text_of(const SeatRecord& record) {
 Readout<SeatRecord> read_seat(std::string_view value) {
   Members members(value);
   SeatRecord record{.box = id_in(members, "box"), .life = hexadecimal_in(members, "life")};
-  if (std::string why = members.over(); !why.empty()) return tl::unexpected(std::move(why));
+  if (const std::string& why = members.over(); !why.empty()) return tl::unexpected(why);
   return record;
 }
 
@@ -367,7 +360,7 @@ Readout<FactsRecord> read_facts(std::string_view value) {
                     .boxes = members.texts("boxes", kMostBoxes, kMostAddressBytes),
                     .usable = hexadecimal_in(members, "usable"),
                     .limits = members.rates("limits", kMostBoxes, kMostAddressBytes)};
-  if (std::string why = members.over(); !why.empty()) return tl::unexpected(std::move(why));
+  if (const std::string& why = members.over(); !why.empty()) return tl::unexpected(why);
   if (std::string why = objection_to(facts); !why.empty()) return tl::unexpected(std::move(why));
   return facts;
 }
@@ -395,7 +388,7 @@ Readout<PlanRecord> read_plan(const PlanKey& key, std::string_view value) {
   Members members(value);
   PlanRecord plan{.job = key.job, .facts = hexadecimal_in(members, "facts"), .number = key.number};
   auto read = plan_in(members.text("plan", kMostText));
-  if (std::string why = members.over(); !why.empty()) return tl::unexpected(std::move(why));
+  if (const std::string& why = members.over(); !why.empty()) return tl::unexpected(why);
   if (!read) return tl::unexpected(std::string("plan is none"));
   plan.plan = *std::move(read);
   return plan;

@@ -1,6 +1,10 @@
 #pragma once
-// The keys of a fleet and what stands in them. Everybody who may write to the store may write anything: a record is
-// taken whole, as it is described here, or not at all, and the reason is a sentence.
+// The keys of a fleet and what stands in them. Everybody who may write to the store may write anything: what this
+// version knows of a record is taken whole, as it is described here, or not at all, and the reason is a sentence.
+//
+// Boxes of a fleet are upgraded one by one, so versions read each other's records (docs/fleet.md). A member that is new
+// may be missing, and who does not know it does without it; one that this will not do for makes another `format`. What
+// is new of a job stands in its spec, which a home of any version writes as it found it.
 //
 //   PREFIX/box/ID            a box that lives, under its lease
 //   PREFIX/job/NAME          what a job is

@@ -29,8 +29,9 @@ std::string shown(const Json& value) {
 std::string objection_to(const JobRecord& declared, const JobRecord& own) {
   for (const auto& [key, value] : own.spec.items()) {
     const auto said = declared.spec.find(key);
-    if (said != declared.spec.end() && *said != value)
-      return "the fleet has it with " + key + " " + shown(*said) + ", this box with " + shown(value);
+    if (said == declared.spec.end() || *said == value) continue;
+    if (key == kTokenCheck) return "the fleet has it with another token than this box";
+    return "the fleet has it with " + key + " " + shown(*said) + ", this box with " + shown(value);
   }
   return {};
 }

@@ -18,7 +18,9 @@ namespace tally::fleet {
 // who reckon it.
 [[nodiscard]] std::vector<std::string> home_order(const std::string& job, std::vector<std::string> ids);
 
+// Members of a job's spec.
 inline constexpr const char* kGeneration = "generation";
+inline constexpr const char* kTokenCheck = "token_check";
 
 // A job that a box has in its configuration, over several boxes of which it is one: it can be its home.
 struct OwnJob {

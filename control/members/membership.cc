@@ -7,6 +7,7 @@
 #include <utility>
 #include <variant>
 
+#include "auth/auth.h"
 #include "members/box_state.h"
 #include "members/rebalance.h"
 #include "members/reception.h"
@@ -203,7 +204,11 @@ std::optional<BoxesJob> MembershipEngine::boxes_job(std::string_view name) const
   const ResidentJob* const life = reception_->box.find_resident(name);
   if (life == nullptr || !life->config().boxes) return std::nullopt;
   const NativeConfig& config = life->config();
-  return BoxesJob{config.workers, config.external_servers(), config.boxes->home, life->needs(),
+  return BoxesJob{config.workers,
+                  config.external_servers(),
+                  auth::token_check(life->key()),
+                  config.boxes->home,
+                  life->needs(),
                   life->no_room()};
 }
 

@@ -126,6 +126,7 @@ struct HomeNeeds {
 struct BoxesJob {
   std::uint16_t workers = 0;
   std::uint8_t servers = 0;
+  std::uint16_t token_check = 0;  // auth::token_check()
   BoxIndex home = 0;
   HomeNeeds needs{};      // at the home: of its generation, or of the one that it has no room for
   std::string no_room{};  // at the home: why all who came wait for another one; empty: they do not

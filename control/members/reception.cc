@@ -64,11 +64,24 @@ std::optional<Objection> objection_to_racks(const NativeConfig& job, const JoinR
   return std::nullopt;
 }
 
+// Of a packet that names this job, or a group of it, and whose tag is not by its key. Who has no token where one is
+// wanted, or one where none is, has made another mistake than who has a wrong one.
+Objection objection_to_token(const NativeConfig& job, std::string_view named, const ControlPacket& packet) {
+  const auto no = [&](const char* why) {
+    return Objection{MembershipDrop::kToken, "job '" + text::cleaned(named) + "'" + why};
+  };
+  if (job.token.empty()) return no(": wrong token: it has none on this box (token_file: none)");
+  if (auth::verify(auth::job_key(named, {}), packet.header, packet.payload))
+    return no(" has a token on this box, and none came: name its file in TALLY_TOKEN_FILE or --token-file");
+  return no(": wrong token");
+}
+
 // `job`: what the JOIN names, nullptr if nothing of that name is declared.
-std::optional<Objection> objection_to(const NativeConfig* job, const JoinRequest& join, const Ipv6& from) {
+std::optional<Objection> objection_to(const NativeConfig* job, const JoinRequest& join,
+                                      const ControlPacket& packet, const Ipv6& from) {
   const std::string name = "job '" + text::cleaned(join.name) + "'";
   if (job == nullptr) return Objection{MembershipDrop::kUnknownJob, name + " is not declared on this box"};
-  if (join.key == nullptr) return Objection{MembershipDrop::kToken, name + ": wrong token"};
+  if (join.key == nullptr) return objection_to_token(*job, join.name, packet);
   if (is_server(join.rank)) return objection_to_server(*job, join, name);
   const std::uint16_t world = join.fixed.world.host();
   const bool is_rack = join.fixed.rack_workers != 0;
@@ -148,10 +161,10 @@ NativeLife* Reception::make_group(const ControlPacket& packet, JoinRequest& join
     return nullptr;
   };
   if (!closed.empty()) return refuse({MembershipDrop::kUnknownJob, closed});
-  if (parent == nullptr) return refuse(*objection_to(nullptr, join, source.address));
+  if (parent == nullptr) return refuse(*objection_to(nullptr, join, packet, source.address));
   const auth::Key key = auth::job_key(join.name, parent->config().token);
   if (auth::verify(key, packet.header, packet.payload)) join.key = &key;
-  if (join.key == nullptr) return refuse(*objection_to(&parent->config(), join, source.address));
+  if (join.key == nullptr) return refuse(objection_to_token(parent->config(), join.name, packet));
   if (auto no = box.groups.objection_to(parent->config(), parent->id(), join, source, now))
     return refuse(*no);
   NativeConfig config = group_config(parent->config(), join.name, join.fixed.world.host());
@@ -193,7 +206,7 @@ void Reception::join(const ControlPacket& packet, const jobs::Binding& source, T
   } else if (job != nullptr && auth::verify(job->key(), packet.header, packet.payload)) {
     join->key = &job->key();
   }
-  if (auto no = objection_to(job == nullptr ? nullptr : &job->config(), *join, source.address)) {
+  if (auto no = objection_to(job == nullptr ? nullptr : &job->config(), *join, packet, source.address)) {
     if (job == nullptr)
       no->text = jobs::with_dialect(*box.find(named->second), [](auto& l) { return l.nobody_joins_text(); });
     return box.refuse(*join, source, now, no->drop, no->text);
@@ -219,8 +232,10 @@ void Reception::enlist(const ControlPacket& packet, const jobs::Binding& source,
     return box.refuse(*request, source, now, MembershipDrop::kUnknownJob,
                       closed.empty() ? name + " is not declared on this box" : closed);
   }
-  if (!auth::verify(job->key(), packet.header, packet.payload))
-    return box.refuse(*request, source, now, MembershipDrop::kToken, name + ": wrong token");
+  if (!auth::verify(job->key(), packet.header, packet.payload)) {
+    const Objection no = objection_to_token(job->config(), request->name, packet);
+    return box.refuse(*request, source, now, no.drop, no.text);
+  }
   request->key = &job->key();
   if (guest != nullptr) return guest->enlist(*request, source, now);
   box.refuse(*request, source, now, MembershipDrop::kType,

@@ -48,7 +48,7 @@ std::string job_text(const JobReport& job, const Around& around) {
   out += "  rate     " + gbits(job.rate) + " Gbit/s from every worker" + around.behind_rate + "\n";
   out += "  full     " + full_text(job) + "\n";
   out += "  at most  " + gbits(job.bound) + " Gbit/s by any plan: this is " + percent(job.rate, job.bound) +
-         " of it\n\n";
+         " of it\n";
   text::ColumnTable table({"  without this plan", "Gbit/s", "of its rate"});
   for (const Compared& one : job.compared) {
     if (one.rate)
@@ -58,7 +58,7 @@ std::string job_text(const JobReport& job, const Around& around) {
     table.add(
         {"  a ring of the workers, without boxes and servers", gbits(job.ring), percent(job.ring, job.rate)});
   const auto above = [&](const Compared& one) { return one.rate && *one.rate > job.rate; };
-  if (!job.compared.empty()) out += table.text();
+  if (!job.compared.empty()) out += "\n" + table.text();
   if (std::ranges::any_of(job.compared, above))
     out += "  At best: of a linear program, whose parts are no whole groups of chunks yet.\n";
   if (job.ring_is_faster()) out += "  " + ring_text(job);

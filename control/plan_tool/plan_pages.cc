@@ -7,7 +7,6 @@
 #include "plan_report/report_text.h"
 #include "plan_tool/answers.h"
 #include "text/text.h"
-#include "text/wrap.h"
 
 namespace tally::plan_tool {
 namespace {

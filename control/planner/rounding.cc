@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "tally/mix64.h"
 
@@ -113,10 +114,10 @@ Tables round_product(const Split& split, const Party& party) {
     const double turn = static_cast<double>(r) / static_cast<double>(party.racks.size());
     for (std::size_t s = 0; s < rest.size(); ++s) {
       const double step = static_cast<double>(own[s]) / std::max<double>(1, of_server[s]);
+      double before = 0;
       for (std::size_t i = 0; i < rest[s].size(); ++i) {
-        const double before = std::floor(static_cast<double>(i) * step + turn);
-        if (std::floor(static_cast<double>(i + 1) * step + turn) > before)
-          tables.of_rack[r][rest[s][i]].box = box;
+        const double after = std::floor(static_cast<double>(i + 1) * step + turn);
+        if (after > std::exchange(before, after)) tables.of_rack[r][rest[s][i]].box = box;
       }
     }
   }

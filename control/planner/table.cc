@@ -98,11 +98,13 @@ Rates unit_loads(LoadModel& model, const Topology& topology, const Party& party,
   // A box sends one sum of a group on, however many racks it has it from.
   std::vector<std::size_t> sums(boxes * servers);
   std::vector<std::bitset<kBoxesOfJob>> seen(servers > 0 ? kGroups : 0);
-  for (std::size_t r = 0; r < party.racks.size(); ++r) {
-    std::vector<std::size_t> at_box(boxes);
-    std::vector<std::size_t> direct(servers);
+  std::vector<std::size_t> at_box(boxes);
+  std::vector<std::size_t> direct(servers);
+  const auto read = [&](const std::array<Entry, kGroups>& table) {
+    std::fill(at_box.begin(), at_box.end(), 0);
+    std::fill(direct.begin(), direct.end(), 0);
     for (std::size_t g = 0; g < kGroups; ++g) {
-      const Entry& entry = tables.of_rack[r][g];
+      const Entry& entry = table[g];
       if (entry.box == Entry::kNoBox) {
         ++direct[entry.server];
         continue;
@@ -112,6 +114,10 @@ Rates unit_loads(LoadModel& model, const Topology& topology, const Party& party,
       seen[g][entry.box] = true;
       ++sums[entry.box * servers + entry.server];
     }
+  };
+  for (std::size_t r = 0; r < party.racks.size(); ++r) {
+    // Where own racks are not told apart all have one table.
+    if (r == 0 || tables.of_rack[r] != tables.of_rack[r - 1]) read(tables.of_rack[r]);
     const double each = party.racks[r].workers * kOneGroup;
     for (std::size_t b = 0; b < boxes; ++b) {
       if (at_box[b] > 0) model.each_to_box(r, tables.boxes[b], times(each * static_cast<double>(at_box[b])));

@@ -179,6 +179,7 @@ class Desk {
   }
 
  private:
+  static constexpr const char* kNoCluster = "no file of a cluster is given: planner.cluster";
   static constexpr TimeNs kBetweenWork = kSecond;  // that nobody waits for
   static constexpr TimeNs kDeaf = 60 * kSecond;
   static constexpr TimeNs kLimited = 10 * kDeaf;
@@ -194,14 +195,16 @@ class Desk {
   [[nodiscard]] std::vector<JobFacts> beside_others(const Job& job) const;
   [[nodiscard]] RunningPlan of_fleet(const Job& job, const Plan& plan);
   static void drop_hand(Job& job);
-  void renew_ground(TimeNs now);
-  [[nodiscard]] SetRates all_rates() const;
-  [[nodiscard]] planner::Rates loads_of_others(const std::string& job) const;
-  void compare_with_ground(Job& job, TimeNs now) const;
-  void count_on_ground(Job& job, TimeNs now) const;
   void begin_epoch(const std::string& name, Job& job, TimeNs now);
   void ask(const std::string& name, Job& job, Cause cause, std::string text);
   void decide(const std::string& name, Job& job, TimeNs now, std::vector<Wish>& out);
+
+  // desk_ground.cc.
+  void renew_ground(TimeNs now);
+  [[nodiscard]] SetRates all_rates() const;
+  [[nodiscard]] planner::Rates loads_of_others(const std::string& job) const;
+  void compare_with_ground(Job& job, TimeNs now) const;  // what its plan counts on, and what there is
+  void count_on_ground(Job& job, TimeNs now) const;
 
   std::vector<Ipv6> own_;
   planner::ReplanLimits limits_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "planner/closed_form.h"
 #include "planning/locate.h"
 #include "planning/published.h"
 
@@ -129,7 +130,7 @@ RunningPlan plan_of_another(Ground& ground, std::span<const JobFacts> jobs, cons
   Rates room = room_beside(ground, jobs, others);
   const auto party = planner::party_of(topology, *job, room);
   if (!party) return not_planned(party.error());
-  planner::Plan made{.job = job->name};
+  planner::Plan made{.job = job->name, .bound = planner::upper_bound(topology, *party, room)};
   for (const Ipv6& address : plan.boxes) {
     const auto at = std::ranges::find_if(
         cluster.boxes, [&](const cluster::Cluster::Box& box) { return box.address == address; });

@@ -126,12 +126,11 @@ class Service {
     bool forms = false;
   };
 
+  [[nodiscard]] static std::string named(const std::string& job) { return "session '" + job + "'"; }
   void log(config::LogSection::Level level, std::string text);
   void answer(CallId call, Status status) {
     work_.answers.push_back({.call = call, .status = std::move(status)});
   }
-  void order_add(Desk& desk, const Json& job);
-  void order_remove(Desk& desk);
   [[nodiscard]] Desk* desk_of(const std::string& job);
   [[nodiscard]] Place place_of(ConnectionId connection);
   [[nodiscard]] bool busy() const noexcept;
@@ -148,6 +147,9 @@ class Service {
   void admit_waiting(Desk& desk, TimeNs now);
   [[nodiscard]] Status objection_to_claim(const Desk& desk, std::uint32_t rank, TimeNs now) const;
 
+  // service_box.cc.
+  void order_add(Desk& desk, const Json& job);
+  void order_remove(Desk& desk);
   void declare(Desk& desk, TimeNs now);
   void advance(Desk& desk, TimeNs now);
   void declared(Desk& desk, TimeNs now);

@@ -35,6 +35,9 @@ class ColumnTable {
   std::size_t left_;
 };
 
+// Broken at blanks into lines of at most `width` bytes; a word that is longer stays whole.
+[[nodiscard]] std::vector<std::string> wrapped(const std::string& text, std::size_t width);
+
 // Characters of a UTF-8 text, one by one, and how a terminal may see them.
 
 // Bytes of the valid UTF-8 character (RFC 3629: no surrogates, no overlong forms) at `at`; 0 if there is

@@ -38,6 +38,7 @@ void ChunkStream::enter_epoch(const Membership& membership, std::span<const Ipv6
   answers_.clear();
   direct_.clear();
   missing_ = 0;
+  zeros_ = {};
 }
 
 // What was counted at a box it keeps as long as the epochs have it.
@@ -193,7 +194,7 @@ const EngineOperation* ChunkStream::expired(TimeNs now) const noexcept {
 
 TimeNs ChunkStream::deadline() const noexcept {
   if (!answers_.empty() || !direct_.empty() || window_.any_ready() || window_.first_lost() != nullptr ||
-      window_.cursor() < std::min(window_.limit(), numbered_end_))
+      anything_new())
     return 0;
   TimeNs due = kNever;
   for (std::size_t way = 0; way < ways_.size(); ++way) {

@@ -5,6 +5,7 @@
 // takes: to which box, and who finishes it. The order of packets, and round trips, mean something within one way, and
 // what waits for one keeps no chunk of another one waiting.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -29,6 +30,7 @@
 #include "tally/ids.h"
 #include "tally/net.h"
 #include "tally/plan.h"
+#include "tally/rows.h"
 
 namespace tally::engine {
 
@@ -238,6 +240,13 @@ class ChunkStream {
     return std::max(due, patient_until_);
   }
   [[nodiscard]] bool at_rest() const noexcept;
+  // Chunks that may be sent for the first time.
+  [[nodiscard]] bool anything_new() const noexcept {
+    const std::uint64_t limit = window_.limit();
+    const std::uint64_t cursor = window_.cursor();
+    const bool waits = cursor == zeros_.index && limit < zeros_.end && limit - cursor < least_room();
+    return cursor < std::min(limit, numbered_end_) && !waits;
+  }
   // After seven questions, in turn to the box, its server and peers, and again after each eight: the last one
   // had no answer. A full memory may have forgotten the chunk, and its timer stands behind the questions.
   [[nodiscard]] bool unheard(const Flight& flight) const noexcept {
@@ -256,11 +265,28 @@ class ChunkStream {
   [[nodiscard]] bool put_exponent(Flight& flight);
   [[nodiscard]] std::size_t write_contribution(Flight& flight, Cause cause, std::span<std::byte> out,
                                                TimeNs now);
+  // Dense values pay for a word of one row, another row of each chunk. All rows are looked at only if that one is zeros,
+  // or those of a chunk shortly before were worth it.
+  [[nodiscard]] bool may_have_zero_rows(std::uint64_t index,
+                                        std::span<const std::byte> values) const noexcept {
+    if (looks_ != 0) return true;
+    const std::uint64_t rows = values.size() / kRowBytes;
+    const std::uint64_t any = (static_cast<std::uint32_t>(index) * 0x9E3779B1U) * rows >> 32;
+    const std::byte* const row = values.data() + kRowBytes * any;
+    return wire_at<std::uint64_t>(row) == 0 && is_zero_row(row);
+  }
   // Bytes of the values in whichever form is shorter (docs/protocol_sparse.md); and chunks of which there is nothing
   // to say, in the packet of the first of them.
-  [[nodiscard]] std::size_t without_zero_rows(std::uint64_t index, std::span<std::byte> values) noexcept;
+  [[nodiscard]] std::size_t without_zero_rows(std::span<std::byte> values) noexcept;
   [[nodiscard]] bool joins_run(const Flight& flight, const EngineOperation& operation,
                                int exponent) const noexcept;
+  // The next chunk is of zeros, and the window cuts off what could be said along with it: it waits until the window has
+  // moved on by a part. The first chunk without a result never waits.
+  [[nodiscard]] bool waits_for_room() noexcept;
+  [[nodiscard]] std::uint32_t least_room() const noexcept {
+    constexpr std::uint32_t kPart = 4;  // of the window
+    return std::min(kMostOfRun * membership_.shards, membership_.window / kPart);
+  }
   [[nodiscard]] std::uint64_t send_along(std::uint64_t base, TimeNs now) noexcept;
   [[nodiscard]] kernels::Sums run_sums(std::uint64_t base, std::uint64_t chunks,
                                        std::uint32_t key) const noexcept;
@@ -300,7 +326,13 @@ class ChunkStream {
   Membership membership_;  // of the current epoch
   Header of_epoch_;        // what all datagrams of this rank have in common in it
   bool started_ = false;
-  std::uint32_t looks_ = 0;      // chunks whose rows are looked at, as those of one before them were worth it
+  std::uint32_t looks_ = 0;  // chunks whose rows are looked at, as those of one before them were worth it
+  // A chunk that waits for room, and the end of its operation.
+  struct Zeros {
+    std::uint64_t index = ~std::uint64_t{0};
+    std::uint64_t end = 0;
+  };
+  Zeros zeros_;
   std::array<int, 2> shifts_{};  // sum_shift(world, dtype), for words and for halves
   FlightWindow window_;
   ResultHistory history_;

@@ -91,7 +91,7 @@ ChunkStream::Due ChunkStream::next_due(TimeNs now) noexcept {
   if (Flight* const ready = window_.first_ready())
     return {ready, ready->sends == 0 ? Cause::kNew : Cause::kWanted};
   restart_slowly(now);
-  while (window_.cursor() < std::min(window_.limit(), numbered_end_)) {
+  while (anything_new() && !waits_for_room()) {
     Flight& flight = window_.take_up();
     if (flight.state != FlightState::kIdle) continue;  // it is done, or a box made the cursor go back
     if (flight.operation == nullptr) flight.operation = operation_of(flight.index);
@@ -131,9 +131,7 @@ bool ChunkStream::overtaken(const Flight& flight) const noexcept {
 }
 
 // The window or the operations are at their end, until results come.
-bool ChunkStream::at_rest() const noexcept {
-  return !window_.any_ready() && window_.cursor() >= std::min(window_.limit(), numbered_end_);
-}
+bool ChunkStream::at_rest() const noexcept { return !window_.any_ready() && !anything_new(); }
 
 // A float data chunk j waits for E(j), which the result of the operation's chunk j brings.
 bool ChunkStream::blocked(const Flight& flight) const noexcept {
@@ -260,10 +258,10 @@ std::size_t ChunkStream::write_contribution(Flight& flight, Cause cause, std::sp
       ++statistics_.zeros;
     } else {
       flight.nothing = false;
-      if (membership_.sparse) {
-        const std::size_t dense = bytes;
-        bytes = without_zero_rows(flight.index, out.subspan(kHeaderBytes, bytes));
-        if (bytes != dense) header.flags |= kFlagSparse;
+      const auto values = out.subspan(kHeaderBytes, bytes);
+      if (membership_.sparse && may_have_zero_rows(flight.index, values)) {
+        bytes = without_zero_rows(values);
+        if (bytes != values.size()) header.flags |= kFlagSparse;
       }
     }
   }

@@ -10,22 +10,28 @@
 
 namespace tally::engine {
 
-// Looking for rows of zeros costs dense values nothing: one row is looked at, another one of each chunk, and all of them
-// only if it is zeros, or those of a chunk shortly before were worth it.
-std::size_t ChunkStream::without_zero_rows(std::uint64_t index, std::span<std::byte> values) noexcept {
+std::size_t ChunkStream::without_zero_rows(std::span<std::byte> values) noexcept {
   constexpr std::uint32_t kAsLong = 16;
-  const auto rows = static_cast<std::uint32_t>(values.size() / kRowBytes);
-  if (looks_ == 0) {
-    const std::uint64_t any = std::uint64_t{static_cast<std::uint32_t>(index) * 0x9E3779B1U} * rows >> 32;
-    if (!is_zero_row(values.data() + kRowBytes * any)) return values.size();
-  } else {
-    --looks_;
-  }
-  const std::uint32_t bytes = pack_rows(values.data(), rows);
+  if (looks_ != 0) --looks_;
+  const std::uint32_t bytes = pack_rows(values.data(), static_cast<std::uint32_t>(values.size() / kRowBytes));
   if (bytes == 0) return values.size();
   looks_ = kAsLong;
   ++statistics_.sparse;
   return bytes;
+}
+
+// As every result moves the window a little, runs would become shorter and shorter, and with them those of results.
+bool ChunkStream::waits_for_room() noexcept {
+  if (!membership_.sparse || window_.limit() - window_.cursor() >= least_room()) return false;
+  const std::uint64_t index = window_.cursor();
+  const Flight& flight = window_.at(index);
+  const EngineOperation* const operation = operation_of(index);
+  if (flight.state != FlightState::kIdle || operation->end() <= window_.limit()) return false;
+  const std::uint64_t m = index - operation->first();
+  const int exponent = operation->primes(m) ? kZeroBlock : kNoExponent;
+  if (!joins_run(flight, *operation, exponent)) return false;
+  zeros_ = {index, operation->end()};
+  return true;
 }
 
 // A run says zeros of the chunks of one shard in one packet, and an exponent of zeros, or none, of all alike. What it

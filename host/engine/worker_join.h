@@ -27,7 +27,8 @@ namespace tally::engine {
 struct EpochPlan;
 
 [[nodiscard]] constexpr std::uint32_t shard_of_slot(std::uint32_t slot, std::uint32_t shards) noexcept {
-  return std::has_single_bit(shards) ? slot & (shards - 1) : slot % shards;  // mostly no division is needed
+  // Mostly no division is needed. has_single_bit() would count bits by a call where there is no instruction for it.
+  return (shards & (shards - 1)) == 0 ? slot & (shards - 1) : slot % shards;
 }
 
 // Where a worker stands in a job of racks (docs/protocol_racks.md).

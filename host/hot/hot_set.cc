@@ -47,6 +47,11 @@ HotSet::HotSet(const HotOptions& options)
               mix64(options.seat.rank + 1)),
       set_(std::make_shared<const KeySet>()) {}
 
+void HotSet::count(std::span<const Key> batch) {
+  sketch_.grow(options_.counters_of_key * batch.size());
+  sketch_.add(batch);
+}
+
 bool HotSet::agreement_is_due() const noexcept {
   const std::uint64_t rounds = round_ - first_ + 1;
   const std::uint64_t every = options_.every;

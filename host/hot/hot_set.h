@@ -30,7 +30,10 @@ struct HotOptions {
   // At least 16.
   std::uint64_t every = 64;
   std::uint64_t lead = 2;    // rounds from an agreement to its set, 1..every / 8
-  std::size_t counters = 0;  // of the sketch; 0: four for each key there is room for
+  std::size_t counters = 0;  // of the sketch, at least; 0: four for each key there is room for
+  // ... and so many for each key of the largest batch so far. Sketches may differ: a rank's own names and weights rest on
+  // its own, and what is agreed on is their sums.
+  std::size_t counters_of_key = 0;
 };
 
 // What a set that comes into force changes. Rows of keys that stay have the same number, unless they moved.
@@ -68,7 +71,7 @@ class HotSet {
   [[nodiscard]] std::shared_ptr<const KeySet> shared_set() const noexcept { return set_; }
 
   // The keys that this rank pushes in this round, each once.
-  void count(std::span<const Key> batch) { sketch_.add(batch); }
+  void count(std::span<const Key> batch);
 
   // An agreement begins in this round, before it ends: names, take_names, take_weights. Its sums may end later.
   [[nodiscard]] bool agreement_is_due() const noexcept;

@@ -58,6 +58,19 @@ void Sketch::clear() {
   batches_ = 0;
 }
 
+// A bucket becomes several. Of what was not in it, its smallest count was the bound, and stays that in each of them.
+void Sketch::grow(std::size_t counters) {
+  if (buckets_for(counters) <= buckets_.size()) return;
+  const std::vector<Bucket> before = std::exchange(buckets_, std::vector<Bucket>(buckets_for(counters)));
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    Bucket& bucket = buckets_[b];
+    bucket = before[b & (before.size() - 1)];
+    const std::uint32_t bound = *std::min_element(bucket.counts.begin(), bucket.counts.end());
+    for (std::size_t i = 0; i < kWays; ++i)
+      if (&bucket_of(bucket.keys[i]) != &bucket) bucket.counts[i] = bucket.errors[i] = bound;
+  }
+}
+
 Counted Sketch::find(Key key) const noexcept {
   const Bucket& bucket = bucket_of(key);
   for (std::size_t i = 0; i < kWays; ++i)

@@ -37,6 +37,8 @@ class Sketch {
   // small ones stays right.
   void age();
   void clear();
+  // As many at least; what was counted stays, with its bounds.
+  void grow(std::size_t counters);
 
   // error == count: it has no counter.
   [[nodiscard]] Counted find(Key key) const noexcept;

@@ -22,12 +22,12 @@ constexpr std::uint64_t kPartSalt = 0xb416;  // not the classes' hash, nor the b
 
 }  // namespace
 
-Result<HotRows> HotRows::create(const TableOptions& options, std::uint32_t rank, std::uint32_t world,
-                                std::size_t batch) {
+Result<HotRows> HotRows::create(const TableOptions& options, std::uint32_t rank, std::uint32_t world) {
   hot::HotOptions hot;
   hot.seat = {rank, world, {.most = static_cast<std::uint32_t>(options.most_hot), .least_fill = kLeastFill}};
   hot.every = options.every;
-  hot.counters = std::max({kLeastCounters, 4 * options.most_hot, kCountersOfAKey * batch});
+  hot.counters = std::max(kLeastCounters, 4 * options.most_hot);
+  hot.counters_of_key = kCountersOfAKey;
   auto set = hot::HotSet::create(hot);
   if (!set) return tl::unexpected(set.error());
   return HotRows(options, std::move(*set), rank, world);

@@ -45,9 +45,8 @@ struct KeyedRows {
 
 class HotRows {
  public:
-  // batch: keys of a push, about; what is counted goes by it. Errors: HotSet's.
-  static Result<HotRows> create(const TableOptions& options, std::uint32_t rank, std::uint32_t world,
-                                std::size_t batch);
+  // Errors: HotSet's.
+  static Result<HotRows> create(const TableOptions& options, std::uint32_t rank, std::uint32_t world);
 
   [[nodiscard]] const hot::KeySet& set() const noexcept { return set_.set(); }
   // nullptr: the key is cold.

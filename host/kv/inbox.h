@@ -1,6 +1,7 @@
 #pragma once
 // The thread of a KVWorker or KVServer, and what waits for it, in order.
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -10,6 +11,7 @@
 #include <utility>
 
 #include "tally/background_thread.h"
+#include "tally/time.h"
 
 namespace tally::kv {
 
@@ -30,6 +32,12 @@ class Inbox {
     if (bytes_ > most_) full_ = true;
     wake_.notify_one();
     return bytes_ <= most_;
+  }
+  // On its own thread: work runs there, once, when it is `when` (steady_now(); kNever), ahead of what waits. In place of
+  // what was set before.
+  void set_alarm(TimeNs when, std::function<void()> work) {
+    alarm_at_ = when;
+    alarm_ = std::move(work);
   }
   // Nothing runs before it.
   void begin() {
@@ -53,8 +61,23 @@ class Inbox {
   void run() {
     std::unique_lock lock(mutex_);
     while (true) {
-      wake_.wait(lock, [this] { return stopped_ || (begun_ && !waiting_.empty()); });
+      const auto has_work = [this] { return stopped_ || (begun_ && !waiting_.empty()); };
+      if (alarm_at_ == kNever) {
+        wake_.wait(lock, has_work);
+      } else {
+        wake_.wait_until(lock, std::chrono::steady_clock::time_point(std::chrono::nanoseconds(alarm_at_)),
+                         has_work);
+      }
       if (stopped_) return;
+      if (alarm_at_ != kNever && steady_now() >= alarm_at_) {
+        alarm_at_ = kNever;
+        const auto alarm = std::exchange(alarm_, nullptr);
+        lock.unlock();
+        alarm();
+        lock.lock();
+        continue;
+      }
+      if (waiting_.empty()) continue;
       auto [work, bytes] = std::move(waiting_.front());
       waiting_.pop_front();
       lock.unlock();
@@ -76,6 +99,8 @@ class Inbox {
   std::condition_variable wake_{};
   std::deque<std::pair<std::function<void()>, std::size_t>> waiting_{};
   std::size_t bytes_ = 0;
+  TimeNs alarm_at_ = kNever;  // it and alarm_: of the thread
+  std::function<void()> alarm_{};
   bool full_ = false;
   bool begun_ = false;
   bool stopped_ = false;

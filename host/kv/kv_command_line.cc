@@ -31,6 +31,8 @@ struct KvTexts {
   std::uint32_t statistics_s = 10;
 };
 
+constexpr std::uint64_t kLeastMemory = 64 << 10U;  // of a shard: rows and the index of their keys, which begins at 24 KiB
+
 Result<void> complete_kv(const KvTexts& texts, KvSettings& settings) {
   const auto put = [&settings](const char* variable, const std::string& value) {
     if (!value.empty()) settings.variables.emplace_back(variable, value);
@@ -51,6 +53,12 @@ Result<void> complete_kv(const KvTexts& texts, KvSettings& settings) {
   }
   const auto memory = text::parse_bytes(texts.memory);
   if (!memory) return fail(ErrorCode::kInvalidArgument, memory.error().what, "--memory");
+  if (*memory != 0 && *memory / static_cast<std::uint64_t>(settings.rows.shards) < kLeastMemory)
+    return fail(ErrorCode::kInvalidArgument,
+                text::in_quotes(texts.memory) + " is too little: " +
+                    text::counted(static_cast<std::uint64_t>(settings.rows.shards), "shard") +
+                    " with at least 64KiB each",
+                "--memory");
   settings.rows.rows.most_bytes = *memory;
   settings.statistics = std::chrono::seconds(texts.statistics_s);
   return {};
@@ -87,7 +95,8 @@ void declare_kv(CLI::App& app, KvSettings& settings, KvTexts& texts) {
   app.add_option("--shards", settings.rows.shards, "Threads, each with a part of the keys (default 1)")
       ->check(CLI::Range(1, 64));
   app.add_option("--memory", texts.memory,
-                 "For rows, and as much for those of tables (default 1GiB); more are refused")
+                 "For rows and pushes that wait for other workers', and as much for tables (default 1GiB); more are "
+                 "refused")
       ->type_name("SIZE");
   app.add_option("--app", settings.rows.app, "The app_id of its workers' KVWorker (default 0)");
   app.add_option("--stats", texts.statistics_s,

@@ -127,6 +127,11 @@ int serve(const KvSettings& settings) {
     const std::lock_guard lock(mutex);
     telling = &teller;
   }
+  // Nothing is wrong for as long as it waits, and who waits for it must see what it waits for.
+  std::fprintf(stderr, "tally-kv: %s %s:%u, and waits %lld s at most (TALLY_JOIN_TIMEOUT)\n",
+               options.role == Role::kServes ? "a server; it asks the scheduler at" : "the scheduler, at",
+               options.root.c_str(), static_cast<unsigned>(options.port),
+               static_cast<long long>(options.join_timeout.count()));
   node.start();
   std::unique_ptr<RowServer> rows;
   std::unique_ptr<TableServer> tables;

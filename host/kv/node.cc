@@ -27,13 +27,17 @@ std::optional<std::uint64_t> number(const char* name, std::uint64_t low, std::ui
   return read;
 }
 
-std::uint64_t needed(const char* name, std::uint64_t low, std::uint64_t high) {
-  if (const auto value = number(name, low, high)) return *value;
+[[noreturn]] void not_set(const char* name) {
   throw Failure(ErrorCode::kInvalidArgument,
                 std::string(name) +
                     " is not set; every process of a key-value system needs "
                     "DMLC_ROLE, DMLC_NUM_WORKER, DMLC_NUM_SERVER, DMLC_PS_ROOT_URI "
                     "and DMLC_PS_ROOT_PORT");
+}
+
+std::uint64_t needed(const char* name, std::uint64_t low, std::uint64_t high) {
+  if (const auto value = number(name, low, high)) return *value;
+  not_set(name);
 }
 
 Role role_of(const std::string& word) {
@@ -65,8 +69,10 @@ NodeOptions NodeOptions::from_environment() {
   options.workers = static_cast<int>(needed("DMLC_NUM_WORKER", 1, 4096));
   options.servers = static_cast<int>(needed("DMLC_NUM_SERVER", 0, 1024));
   options.port = static_cast<std::uint16_t>(needed("DMLC_PS_ROOT_PORT", 1, 65535));
-  if (role == nullptr) (void)needed("DMLC_ROLE", 0, 0);
-  if (const char* const root = variable("DMLC_PS_ROOT_URI")) options.root = root;
+  if (role == nullptr) not_set("DMLC_ROLE");
+  const char* const root = variable("DMLC_PS_ROOT_URI");
+  if (root == nullptr) not_set("DMLC_PS_ROOT_URI");
+  options.root = root;
   if (const char* const host = variable("DMLC_NODE_HOST")) options.host = host;
   if (const auto rank = number("DMLC_RANK", 0, 4095)) options.rank = static_cast<int>(*rank);
   options.token = token_of_environment();

@@ -186,7 +186,9 @@ void NodeImpl::closed(const Link& link, const std::string& why) {
   if (rendezvous_) return say(rendezvous_->lost(link->id, why));
   if (link == scheduler_) {
     std::string text = root_name() + " is lost: " + why;
-    if (!link->proven()) text = root_name() + " was not joined: " + why;
+    if (!link->proven())
+      text = root_name() + " was not joined: " + why +
+             "; has it the same token (TALLY_KV_TOKEN, TALLY_KV_TOKEN_FILE) and the same version?";
     fail(ErrorCode::kUnreachable, text);
     std::function<void(const std::string&)> tell;
     {

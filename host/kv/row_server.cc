@@ -49,17 +49,15 @@ struct RowServer::Work {
 RowServer::RowServer(Node& node, const RowServerOptions& options)
     : options_(options),
       ranges_(parts_of(node.ranges()[static_cast<std::size_t>(node.rank())], options.shards)) {
-  RowsOptions rows = options.rows;
-  rows.most_bytes /= static_cast<std::size_t>(options.shards);
   for (int i = 0; i < options.shards; ++i) {
-    auto& shard = shards_.emplace_back(std::make_unique<Shard>(rows));
+    auto& shard = shards_.emplace_back(std::make_unique<Shard>(options.rows));
     shard->inbox = std::make_unique<Inbox>("tally-kv-shard", std::numeric_limits<std::size_t>::max(), [] {});
     shard->inbox->begin();
   }
   server_ = std::make_unique<KVServer<float>>(node, options.app);
   server_->set_request_handle(
       [this](const KVMeta& meta, const KVPairs<float>& data, KVServer<float>*) { take(meta, data); },
-      options.merge);
+      options.merge, [this](std::size_t waiting) { check_room(waiting); });
 }
 
 RowServer::~RowServer() {
@@ -70,6 +68,17 @@ RowServer::~RowServer() {
   }
   for (auto& shard : shards_) shard->inbox->stop();
   server_.reset();
+}
+
+// What waits for other workers has the rest of what rows may have.
+void RowServer::check_room(std::size_t waiting) const {
+  const std::size_t most = options_.rows.most_bytes;
+  const std::uint64_t rows = statistics().bytes;
+  if (most != 0 && rows + waiting > most)
+    throw Failure(ErrorCode::kRefused,
+                  "this server has no room for a round: rows have " + std::to_string(rows) +
+                      " bytes, pushes that wait for other workers' " + std::to_string(waiting) +
+                      ", and both at most " + std::to_string(most) + " (tally-kv --memory)");
 }
 
 // On the server's thread: the shards' queues keep the order of requests for each key.
@@ -104,6 +113,10 @@ void RowServer::do_part(Work& work, std::size_t part) {
   const std::span<const Key> keys(data.keys.data() + mine.slice.key, mine.slice.keys);
   try {
     if (work.meta.push) {
+      if (const std::size_t most = options_.rows.most_bytes; most != 0) {
+        const std::size_t left = most - std::min(most - 1, server_->waiting_bytes());
+        shard.rows.set_bound(std::max<std::size_t>(1, left / shards_.size()));
+      }
       const auto lens = data.lens.empty()
                             ? std::span<const int>()
                             : std::span<const int>(data.lens.data() + mine.slice.key, keys.size());

@@ -15,7 +15,7 @@
 namespace tally::kv {
 
 struct RowServerOptions {
-  RowsOptions rows{};  // most_bytes: of all shards together
+  RowsOptions rows{};  // most_bytes: of all shards together, and of pushes that wait for other workers'
   int shards = 1;      // 1..64
   Merge merge = Merge::kOff;
   int app = 0;
@@ -38,7 +38,9 @@ class RowServer {
   RowServer(const RowServer&) = delete;
   RowServer& operator=(const RowServer&) = delete;
 
-  [[nodiscard]] RowServerStatistics statistics() const;  // any thread
+  // Any thread.
+  [[nodiscard]] RowServerStatistics statistics() const;
+  [[nodiscard]] std::size_t waiting_bytes() const noexcept { return server_->waiting_bytes(); }
 
  private:
   struct Shard {
@@ -49,6 +51,7 @@ class RowServer {
   };
   struct Work;  // one request, until all of its shards are through
 
+  void check_room(std::size_t waiting) const;
   void take(const KVMeta& meta, const KVPairs<float>& data);
   void do_part(Work& work, std::size_t part);
   void answer(Work& work);

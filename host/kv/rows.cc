@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tally/mix64.h"
+#include "text/text.h"
 
 namespace tally::kv {
 namespace {
@@ -42,12 +43,12 @@ const Rows::Place* Rows::find(Key key) const noexcept {
 
 void Rows::push(std::span<const Key> keys, std::span<const int> lens, std::size_t each, const float* vals,
                 std::size_t first) {
-  std::size_t fresh = 0;
+  Fresh fresh;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const std::size_t length = length_of(lens, each, i);
     const Place* const place = find(keys[i]);
     if (place == nullptr) {
-      fresh += sizeof(Place) * 2 + length * sizeof(float);
+      fresh.add(length);
     } else if (place->length != length) {
       throw Failure(ErrorCode::kInvalidArgument,
                     "the row of key " + std::to_string(keys[i]) + " has " + std::to_string(place->length) +
@@ -64,18 +65,34 @@ void Rows::push(std::span<const Key> keys, std::span<const int> lens, std::size_
   }
 }
 
-void Rows::check_room(std::size_t fresh, std::size_t first) const {
-  if (options_.most_bytes != 0 && fresh != 0 && bytes_ + fresh > options_.most_bytes)
+void Rows::Fresh::add(std::size_t length) noexcept {
+  ++rows;
+  (length > kLongestPaged ? alone : paged) += std::max<std::size_t>(length, 1);
+}
+
+void Rows::check_room(const Fresh& fresh, std::size_t first) const {
+  if (options_.most_bytes == 0 || fresh.rows == 0) return;
+  std::size_t places = table_.size();
+  while ((used_ + fresh.rows) * 4 > places * 3) places *= 2;
+  // A page is full when the next row does not fit: to three quarters at least.
+  constexpr std::size_t kLeastFloats = kPageFloats - kLongestPaged;
+  const std::size_t pages = fresh.paged <= page_left_ ? 0 : (fresh.paged + kLeastFloats - 1) / kLeastFloats;
+  const std::size_t bytes = (places - table_.size()) * sizeof(Place) +
+                            (pages * kPageFloats + fresh.alone) * sizeof(float);
+  if (bytes_ + bytes > options_.most_bytes)
     throw Failure(ErrorCode::kRefused,
-                  "this server has no room for more rows: " + std::to_string(used_) + " have " +
-                      std::to_string(bytes_) + " bytes (--memory)",
+                  "this server has no room for more rows: " + text::counted(used_, "row") + " and their index have " +
+                      text::with_commas(bytes_) + " of " + text::with_commas(options_.most_bytes) +
+                      " bytes (tally-kv --memory)",
                   static_cast<std::int64_t>(first));
 }
 
 void Rows::lend(std::span<const Key> keys, std::size_t width) {
-  const auto fresh = static_cast<std::size_t>(
-      std::count_if(keys.begin(), keys.end(), [this](Key key) { return find(key) == nullptr; }));
-  check_room(fresh * (sizeof(Place) * 2 + width * sizeof(float)), 0);
+  Fresh fresh;
+  for (const Key key : keys) {
+    if (find(key) == nullptr) fresh.add(width);
+  }
+  check_room(fresh, 0);
   for (const Key key : keys) put(key, width).lent = true;
 }
 
@@ -134,7 +151,7 @@ void Rows::grow() {
 // From pages that are never given back; a row that fills most of one has memory of its own.
 float* Rows::allocate(std::size_t length) {
   const std::size_t room = std::max<std::size_t>(length, 1);  // a row without values is a row
-  if (room > kPageFloats / 4) {
+  if (room > kLongestPaged) {
     bytes_ += room * sizeof(float);
     return pages_.emplace_back(std::make_unique<float[]>(room)).get();
   }

@@ -21,7 +21,7 @@ struct RowsOptions {
   Rule rule = Rule::kSum;
   float rate = 0.01F;          // of kSgd
   std::size_t dimension = 1;   // of a row that is pulled, without lens to go by, before it was pushed: zeros
-  std::size_t most_bytes = 0;  // of all rows
+  std::size_t most_bytes = 0;  // of all rows and their table; 0: no bound
 };
 
 class Rows {
@@ -56,10 +56,17 @@ class Rows {
     bool lent = false;
   };
   static constexpr std::size_t kPageFloats = std::size_t{1} << 16;
+  static constexpr std::size_t kLongestPaged = kPageFloats / 4;
 
   [[nodiscard]] const Place* find(Key key) const noexcept;
   Place& put(Key key, std::size_t length);
-  void check_room(std::size_t fresh, std::size_t first) const;
+  // Rows that are not there yet.
+  struct Fresh {
+    std::size_t rows = 0;
+    std::size_t paged = 0, alone = 0;  // floats, of those in pages and of others
+    void add(std::size_t length) noexcept;
+  };
+  void check_room(const Fresh& fresh, std::size_t first) const;
   [[nodiscard]] float* allocate(std::size_t length);
   void grow();
   [[nodiscard]] std::size_t slot_of(Key key) const noexcept;

@@ -44,6 +44,7 @@ class ServerCore::Impl final : public RequestTaker, public std::enable_shared_fr
     inbox_.post([this, worker] { gone_(worker); });
   }
 
+  void set_alarm(TimeNs when, std::function<void()> work) { inbox_.set_alarm(when, std::move(work)); }
   void respond(const KVMeta& request, const Payload& data) {
     if (request.merged) {
       for (const KVMeta& part : *request.merged) respond(part, data);
@@ -116,6 +117,9 @@ ServerCore::~ServerCore() { impl_->leave(); }
 
 void ServerCore::serve(ValueKind kind, std::function<void(Arrival)> handle, std::function<void(int)> gone) {
   impl_->serve(kind, std::move(handle), std::move(gone));
+}
+void ServerCore::set_alarm(TimeNs when, std::function<void()> work) {
+  impl_->set_alarm(when, std::move(work));
 }
 void ServerCore::respond(const KVMeta& request, const Payload& data) { impl_->respond(request, data); }
 void ServerCore::refuse(const KVMeta& request, const std::string& why, std::int64_t index) {

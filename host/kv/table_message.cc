@@ -22,7 +22,9 @@ struct TableHeader {
   std::uint32_t text;  // bytes
   std::uint64_t keys;
   std::uint64_t rows;  // values
-  std::uint64_t hot;   // 0, 1
+  std::uint16_t hot;   // 0, 1
+  std::uint16_t least;
+  std::uint32_t age;
 };
 static_assert(sizeof(TableHeader) == 64 && std::is_trivially_copyable_v<TableHeader>);
 
@@ -50,6 +52,8 @@ TableDifference difference_of(const TableTerms& one, const TableTerms& other) {
   if (one.rate != other.rate) return {name_of(one.rate), name_of(other.rate)};
   if (one.most_hot != other.most_hot) return numbers("most_hot ", one.most_hot, other.most_hot);
   if (one.every != other.every) return numbers("every ", one.every, other.every);
+  if (one.least != other.least) return numbers("least ", one.least, other.least);
+  if (one.age != other.age) return numbers("age ", one.age, other.age);
   const auto way = [](bool hot) { return hot ? "a box for hot keys" : "no box for hot keys"; };
   return {way(one.hot), way(other.hot)};
 }
@@ -67,7 +71,9 @@ SArray<std::byte> encode(const TableMessage& message) {
                            static_cast<std::uint32_t>(message.text.size()),
                            message.keys.size(),
                            message.rows.size(),
-                           message.terms.hot ? 1U : 0U};
+                           static_cast<std::uint16_t>(message.terms.hot ? 1 : 0),
+                           message.terms.least,
+                           message.terms.age};
   const std::shared_ptr<std::byte[]> memory(new std::byte[sizeof header + message.keys.size_bytes() +
                                                           message.rows.size_bytes() + message.text.size()]);
   std::byte* at = memory.get();
@@ -98,8 +104,10 @@ TableMessage decode_table_message(const SArray<std::byte>& bytes) {
   TableMessage message;
   message.act = static_cast<TableAct>(header.act);
   message.table = header.table;
-  message.terms = {header.width,   static_cast<Rule>(header.rule), header.rate, header.most_hot, header.every,
-                   header.hot == 1};
+  message.terms = {header.width, static_cast<Rule>(header.rule),
+                   header.rate,  header.most_hot,
+                   header.every, header.hot == 1,
+                   header.least, header.age};
   message.rounds = header.rounds;
   message.set = header.set;
   message.memory = bytes;

@@ -20,11 +20,11 @@ inline constexpr ValueKind kTableKind = value_kind<unsigned char>();
 
 enum class TableAct : std::uint8_t {
   kPull = 1,  // keys: answered with their rows
-  kPush,      // keys and rows: answered when this server has what all workers pushed in the round
-  kFetch,     // keys: as kPull, and under `set` they are hot; their rows are at the workers from now on
-  kBring,     // keys and rows that come back: under `set` they are cold, or their worker leaves
-  kClose,     // answered when all workers have closed
-  kLeave,     // the worker takes no part any more; text: why
+  kPush,  // keys and rows: answered with the round that they are in, 8 bytes, when this server has applied it
+  kFetch,  // keys: as kPull, and under `set` they are hot; their rows are at the workers from now on
+  kBring,  // keys and rows that come back: under `set` they are cold, or their worker leaves
+  kClose,  // answered when all workers have closed
+  kLeave,  // the worker takes no part any more; text: why
 };
 inline constexpr TableAct kLastTableAct = TableAct::kLeave;
 
@@ -35,7 +35,9 @@ struct TableTerms {
   float rate = 0;
   std::uint32_t most_hot = 0;
   std::uint64_t every = 0;
-  bool hot = false;  // some keys go through a box
+  bool hot = false;         // some keys go through a box
+  std::uint16_t least = 0;  // workers whose pushes end a round; 0: all
+  std::uint32_t age = 0;    // of a round, in milliseconds, that ends it; 0: never
   bool operator==(const TableTerms&) const noexcept = default;
 };
 // Of two that differ, in words: "width 8", "width 4".

@@ -1,5 +1,7 @@
 #include "kv/table_server.h"
 
+#include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace tally::kv {
@@ -12,7 +14,9 @@ TableServer::TableServer(Node& node, std::size_t most_bytes)
         lost_.push_back(rank);
         for (auto& [number, table] : tables_) {
           std::vector<TableAnswer> answers;
+          table.pass_time(steady_now(), answers);
           table.lose(rank, answers);
+          publish();
           give(std::move(answers));
         }
       });
@@ -30,19 +34,34 @@ void TableServer::take(const Arrival& arrival) {
     const std::size_t others = bytes_ - table.bytes();
     table.set_bound(most_bytes_ > others ? most_bytes_ - others : 1);
   }
+  table.pass_time(steady_now(), answers);
   table.take(arrival.meta, std::move(message), answers);
-  // Before the answers: who has one may look.
+  publish();  // before the answers: who has one may look
+  give(std::move(answers));
+}
+
+// Of the statistics, and when it must look again.
+void TableServer::publish() {
   TableServerStatistics now;
+  TimeNs due = kNever;
   for (const auto& [number, one] : tables_) {
     ++now.tables;
     now.rounds += one.rounds();
     now.rows += one.rows();
     now.bytes += one.bytes();
+    due = std::min(due, one.due());
   }
   table_count_ = now.tables;
   rounds_ = now.rounds;
   rows_ = now.rows;
   bytes_ = now.bytes;
+  core_.set_alarm(due, [this] { look_at_the_time(); });
+}
+
+void TableServer::look_at_the_time() {
+  std::vector<TableAnswer> answers;
+  for (auto& [number, table] : tables_) table.pass_time(steady_now(), answers);
+  publish();
   give(std::move(answers));
 }
 
@@ -52,8 +71,9 @@ void TableServer::give(std::vector<TableAnswer> answers) {
       core_.refuse(answer.to, answer.failure->what(), answer.failure->index());
       continue;
     }
-    // An answer has a key, and so a value, for form's sake.
-    Payload data{SArray<Key>{0}, SArray<std::byte>(1), {}};
+    // An answer has a key, and so values, for form's sake; of a push they are its round.
+    Payload data{SArray<Key>{0}, SArray<std::byte>(sizeof answer.round), {}};
+    std::memcpy(data.vals.data(), &answer.round, sizeof answer.round);
     if (!answer.rows.empty()) {
       const auto rows = std::make_shared<std::vector<float>>(std::move(answer.rows));
       data.vals = {rows, reinterpret_cast<std::byte*>(rows->data()), rows->size() * sizeof(float)};

@@ -15,12 +15,12 @@ struct TableServerStatistics {
   std::uint64_t tables = 0;
   std::uint64_t rounds = 0;  // of all
   std::uint64_t rows = 0;
-  std::uint64_t bytes = 0;  // of rows and what finds them
+  std::uint64_t bytes = 0;  // of rows and what finds them, and of pushes that wait for others'
 };
 
 class TableServer {
  public:
-  // The node has started, or will. most_bytes: of the rows of all tables; 0: no bound.
+  // The node has started, or will. most_bytes: of all tables, as in the statistics; 0: no bound.
   TableServer(Node& node, std::size_t most_bytes);
   TableServer(const TableServer&) = delete;
   TableServer& operator=(const TableServer&) = delete;
@@ -29,6 +29,8 @@ class TableServer {
 
  private:
   void take(const Arrival& arrival);
+  void publish();
+  void look_at_the_time();
   void give(std::vector<TableAnswer> answers);
 
   const std::size_t most_bytes_;

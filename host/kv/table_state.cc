@@ -38,24 +38,27 @@ TableState::TableState(int number, int workers)
   begin_session();
 }
 
-void TableState::set_bound(std::size_t most_bytes) {
-  bound_ = most_bytes;
-  if (rows_) rows_->set_bound(most_bytes);
-}
-
 void TableState::begin_session() {
   terms_.reset();
-  broken_ = lost_.empty() ? "" : "worker " + std::to_string(*lost_.begin()) + " is lost";
+  broken_.clear();
   applied_ = 0;
   gone_.assign(workers_, false);
   pushes_.assign(workers_, std::nullopt);
   pushed_ = 0;
   moves_.clear();
   newest_ = 0;
+  agreed_ = 0;
 }
 
 void TableState::take(const KVMeta& from, TableMessage message, std::vector<TableAnswer>& answers) {
   answers_ = &answers;
+  if (gone_[static_cast<std::size_t>(from.rank())] && message.act != TableAct::kLeave) {
+    try {
+      throw_if_no_room(message);
+    } catch (const Failure& failure) {
+      return refuse(from, failure);
+    }
+  }
   later_.push_back({from, std::move(message)});
   do_what_is_due(later_.size() - 1);
 }
@@ -64,15 +67,30 @@ void TableState::lose(int rank, std::vector<TableAnswer>& answers) {
   answers_ = &answers;
   lost_.insert(rank);
   std::erase_if(later_, [rank](const Held& held) { return held.from.rank() == rank; });
-  break_off("worker " + std::to_string(rank) + " is lost");
+  if (goes_on()) {
+    std::erase_if(closing_, [rank](const Held& held) { return held.from.rank() == rank; });
+    go_on_without_who_is_gone();
+  } else if (terms_) {
+    break_off("worker " + std::to_string(rank) + " is lost");
+  }
   if (end_session_if_all_are_gone()) do_what_is_due(0);
 }
 
-// Of later_, from i on. What a worker says that has left waits until the session is over for all.
+void TableState::pass_time(TimeNs now, std::vector<TableAnswer>& answers) {
+  answers_ = &answers;
+  now_ = now;
+  if (now_ >= due()) apply_round();
+}
+
+TimeNs TableState::due() const noexcept {
+  return pushed_ == 0 || !is_asynchronous() ? kNever : opened_ + terms_->age * kMillisecond;
+}
+
+// Of later_, from i on. What a worker says that has left waits until the session is over for all, if it soon will be.
 void TableState::do_what_is_due(std::size_t i) {
   while (i < later_.size()) {
     const int rank = later_[i].from.rank();
-    if (gone_[static_cast<std::size_t>(rank)]) {
+    if (gone_[static_cast<std::size_t>(rank)] && !goes_on()) {
       ++i;
       continue;
     }
@@ -96,12 +114,13 @@ void TableState::agree(int rank, const TableMessage& message) {
       throw Failure(ErrorCode::kInvalidArgument, name_ + " has rows of width " + std::to_string(width_) +
                                                      ", and worker " + std::to_string(rank) + " has width " +
                                                      std::to_string(terms.width));
-    if (!rows_ || width_ != terms.width)
-      rows_.emplace(RowsOptions{.dimension = terms.width, .most_bytes = bound_});
+    if (!rows_ || width_ != terms.width) rows_.emplace(RowsOptions{.dimension = terms.width});
     rows_->set_rule(terms.rule, terms.rate);
     width_ = terms.width;
     terms_ = terms;
     first_ = rank;
+    if (!is_asynchronous() && !lost_.empty() && broken_.empty())
+      broken_ = "worker " + std::to_string(*lost_.begin()) + " is lost";
   } else if (*terms_ != terms) {
     const auto [theirs, its] = difference_of(*terms_, terms);
     break_off(name_ + " has " + theirs + " at worker " + std::to_string(first_) + " and " + its +
@@ -117,15 +136,22 @@ void TableState::do_now(const Held& what) {
   if (!broken_.empty() && message.act != TableAct::kPull && message.act != TableAct::kBring &&
       message.act != TableAct::kLeave)
     throw Failure(ErrorCode::kAborted, broken_);
-  if (in_round && message.rounds != applied_)
+  if (gone_[static_cast<std::size_t>(what.from.rank())] && message.act != TableAct::kLeave)
+    throw Failure(ErrorCode::kAborted, "worker " + std::to_string(what.from.rank()) + " has left " + name_ +
+                                           ", which the others go on with");
+  if (message.act == TableAct::kFetch && is_asynchronous())
+    throw Failure(ErrorCode::kCorrupt, name_ + " is asynchronous, and has no hot rows");
+  if (in_round && message.rounds != applied_ && !(is_asynchronous() && message.rounds < applied_))
     throw Failure(ErrorCode::kCorrupt, "for worker " + std::to_string(what.from.rank()) + " " +
                                            std::to_string(message.rounds) + " rounds of " + name_ +
                                            " have ended, and for this server " + std::to_string(applied_));
+  check_set(what);
   switch (message.act) {
     case TableAct::kPull:
     case TableAct::kFetch:
       return give(what);
     case TableAct::kPush:
+      make_room_in_round(message);
       return push(what);
     case TableAct::kBring:
       bring(message);
@@ -137,25 +163,80 @@ void TableState::do_now(const Held& what) {
   }
 }
 
+// --- Memory. What applying a round takes for a moment is not in it.
+
+std::size_t TableState::held_bytes() const noexcept {
+  std::size_t bytes = 0;
+  for (const auto& held : pushes_) bytes += held ? held->message.memory.size() : 0;
+  for (const Held& held : waiting_) bytes += held.message.memory.size();
+  for (const Held& held : later_) bytes += held.message.memory.size();
+  return bytes;
+}
+
+// To hold the message until others have come.
+void TableState::throw_if_no_room(const TableMessage& message) const {
+  const std::size_t held = held_bytes() + message.memory.size();
+  if (bound_ != 0 && row_bytes() + held > bound_)
+    throw Failure(ErrorCode::kRefused,
+                  "this server has no room for a round of " + name_ + ": its rows have " +
+                      std::to_string(row_bytes()) + " bytes, pushes that wait " + std::to_string(held) +
+                      ", and at most " + std::to_string(bound_) + " are left for it (tally-kv --memory)");
+}
+
+void TableState::bound_rows(std::size_t held) {
+  rows_->set_bound(bound_ == 0 ? 0 : std::max<std::size_t>(bound_, held + 1) - held);
+}
+
+// Nobody's push can be applied without the others', unless the table is asynchronous: the round ends for all, before any row
+// has changed.
+void TableState::make_room_in_round(const TableMessage& message) {
+  try {
+    throw_if_no_room(message);
+  } catch (const Failure& failure) {
+    if (!is_asynchronous()) break_off(failure.what());
+    throw;
+  }
+  bound_rows(held_bytes() + message.memory.size());
+}
+
 // --- Rounds.
+
+bool TableState::is_asynchronous() const noexcept { return terms_ && terms_->age != 0; }
+
+bool TableState::goes_on() const noexcept { return is_asynchronous() && broken_.empty(); }
+
+bool TableState::is_here(std::size_t rank) const {
+  return !gone_[rank] && !lost_.contains(static_cast<int>(rank));
+}
+
+// As many have pushed as it waits for, or all who will.
+bool TableState::round_is_full() const {
+  if (pushed_ >= (terms_->least != 0 ? terms_->least : workers_)) return true;
+  std::size_t others = 0;
+  for (std::size_t rank = 0; rank < workers_; ++rank) others += is_here(rank) && !pushes_[rank] ? 1 : 0;
+  return others == closing_.size();
+}
 
 void TableState::push(const Held& what) {
   const int rank = what.from.rank();
-  if (!closing_.empty()) {
+  if (!closing_.empty() && !is_asynchronous()) {
     break_off("worker " + std::to_string(closing_.front().from.rank()) + " has closed " + name_ +
               ", and worker " + std::to_string(rank) + " goes on");
     throw Failure(ErrorCode::kAborted, broken_);
   }
   auto& place = pushes_[static_cast<std::size_t>(rank)];
   if (place) throw Failure(ErrorCode::kCorrupt, "a worker pushed twice in a round of " + name_);
+  throw_if_lost(what.message.keys);
   place = what;
-  if (++pushed_ == workers_) apply_round();
+  if (++pushed_ == 1) opened_ = now_;
+  if (round_is_full()) apply_round();
 }
 
 void TableState::apply_round() {
   std::vector<std::span<const Key>> pushed_keys;
   std::vector<const float*> pushed_rows;
   for (const auto& held : pushes_) {
+    if (!held) continue;
     pushed_keys.push_back(held->message.keys);
     pushed_rows.push_back(held->message.rows.data());
   }
@@ -170,16 +251,20 @@ void TableState::apply_round() {
     }
   }
   try {
-    throw_if_lost(keys);
     if (rows_->first_lent(keys)) return;  // until it is back
     rows_->push(keys, {}, width_, sums.data(), 0);
   } catch (const Failure& failure) {
     return break_off(failure.what());
   }
+  pushed_ = 0;
+  std::uint32_t set = agreed_ + 1;
+  for (const auto& held : pushes_) set = held ? std::min(set, held->message.set) : set;
+  agreed_ = set;
+  for (auto& held : pushes_) {
+    if (held) answers_->push_back({std::exchange(held, std::nullopt)->from, {}, std::nullopt, applied_});
+  }
   ++applied_;
   ++all_rounds_;
-  pushed_ = 0;
-  for (auto& held : pushes_) answer(std::exchange(held, std::nullopt)->from);
 }
 
 // --- Rows that are asked for, and such as move.
@@ -195,6 +280,7 @@ void TableState::give(const Held& what) {
   };
   if (rows_->first_lent(message.keys) && std::any_of(message.keys.begin(), message.keys.end(), elsewhere)) {
     if (!broken_.empty()) throw Failure(ErrorCode::kAborted, broken_);
+    throw_if_no_room(message);
     waiting_.push_back(what);
     return;
   }
@@ -214,6 +300,7 @@ void TableState::lend(const TableMessage& message) {
     const auto move = moves_.find(key);
     if (move == moves_.end() || move->second.set < message.set) keys.push_back(key);
   }
+  bound_rows(held_bytes());
   rows_->lend(keys, width_);
   for (const Key key : keys) moves_[key] = {message.set, applied_, true};
 }
@@ -236,7 +323,16 @@ void TableState::bring(const TableMessage& message) {
       refuse(held.from, failure);
     }
   }
-  if (pushed_ == workers_) apply_round();
+  if (pushed_ != 0 && round_is_full()) apply_round();
+}
+
+// A set follows another after a round of all, so one worker alone does not get ahead: under a set far away it would make
+// every row that comes back older than what this server has heard of, and be ignored.
+void TableState::check_set(const Held& what) const {
+  if (what.message.set <= agreed_ + 1) return;
+  throw Failure(ErrorCode::kCorrupt, "worker " + std::to_string(what.from.rank()) + " speaks of set " +
+                                         std::to_string(what.message.set) + " of the hot keys of " + name_ +
+                                         ", and the last round had set " + std::to_string(agreed_));
 }
 
 // Workers are at most one set apart, so what is older needs no memory. false: it is older.
@@ -261,7 +357,7 @@ void TableState::throw_if_lost(std::span<const Key> keys) const {
 
 void TableState::close(const Held& what) {
   const std::string who = "worker " + std::to_string(what.from.rank());
-  if (pushed_ != 0) {
+  if (pushed_ != 0 && !is_asynchronous()) {
     break_off(who + " has closed " + name_ + " in a round of the others");
     throw Failure(ErrorCode::kAborted, broken_);
   }
@@ -270,7 +366,15 @@ void TableState::close(const Held& what) {
       throw Failure(ErrorCode::kCorrupt, who + " has closed " + name_ + " twice");
   }
   closing_.push_back(what);
-  if (closing_.size() != workers_) return;
+  go_on_without_who_is_gone();
+}
+
+// What was waited for may be there.
+void TableState::go_on_without_who_is_gone() {
+  if (pushed_ != 0 && round_is_full()) apply_round();
+  std::size_t here = 0;
+  for (std::size_t rank = 0; rank < workers_; ++rank) here += is_here(rank) ? 1 : 0;
+  if (closing_.empty() || closing_.size() != here) return;
   for (const Held& held : std::exchange(closing_, {})) answer(held.from);
   gone_.assign(workers_, true);
 }
@@ -278,6 +382,10 @@ void TableState::close(const Held& what) {
 void TableState::leave(const Held& what) {
   const auto rank = static_cast<std::size_t>(what.from.rank());
   gone_[rank] = true;
+  if (goes_on()) {
+    go_on_without_who_is_gone();
+    return answer(what.from);
+  }
   // Of a later set it has no row, and without it no round of that set has ended anywhere: what was given away is right here.
   for (auto& [key, move] : moves_) {
     if (!move.away || move.set <= what.message.set) continue;

@@ -3,8 +3,10 @@
 // lost. Messages come in and answers go out; what makes these rules necessary is in tests/models/hot_model.h. One thread.
 //
 // A round is applied when all workers have pushed it, and then answered: so who has an answer knows that this server has
-// the round, and nobody's pull sees half of one. A session is from the first message of any worker to the end of all: closed,
-// left, or lost. Rows outlive it.
+// the round, and nobody's pull sees half of one. Of an asynchronous table it is applied when as many have as it waits for,
+// or when its age is over; what is pushed is always in the round that is open, whichever its worker took it for, so nothing
+// is lost and nothing applied twice (tests/models/late_model.h). A session is from the first message of any worker to the end
+// of all: closed, left, or lost. Rows outlive it.
 
 #include <cstdint>
 #include <deque>
@@ -16,6 +18,7 @@
 
 #include "kv/rows.h"
 #include "kv/table_message.h"
+#include "tally/time.h"
 
 namespace tally::kv {
 
@@ -23,6 +26,7 @@ struct TableAnswer {
   KVMeta to;
   std::vector<float> rows{};
   std::optional<Failure> failure{};  // instead
+  std::uint64_t round = 0;           // of a push: the one that it is in
 };
 
 class TableState {
@@ -32,11 +36,15 @@ class TableState {
   // Of worker from.rank(). Answers that are due now, its own or others', are appended.
   void take(const KVMeta& from, TableMessage message, std::vector<TableAnswer>& answers);
   void lose(int rank, std::vector<TableAnswer>& answers);
+  // It is `now`: said before the other two, and at due().
+  void pass_time(TimeNs now, std::vector<TableAnswer>& answers);
+  [[nodiscard]] TimeNs due() const noexcept;  // when the open round's age is over, or kNever
 
-  // Of the rows, from now on; 0: none.
-  void set_bound(std::size_t most_bytes);
+  // Of bytes(), from now on; 0: none.
+  void set_bound(std::size_t most_bytes) noexcept { bound_ = most_bytes; }
   [[nodiscard]] std::size_t rows() const noexcept { return rows_ ? rows_->size() : 0; }
-  [[nodiscard]] std::size_t bytes() const noexcept { return rows_ ? rows_->bytes() : 0; }
+  // Of rows, and of messages that wait for others'.
+  [[nodiscard]] std::size_t bytes() const noexcept { return row_bytes() + held_bytes(); }
   [[nodiscard]] std::uint64_t rounds() const noexcept { return all_rounds_; }  // of all sessions
 
  private:
@@ -56,15 +64,26 @@ class TableState {
   void do_what_is_due(std::size_t i);
   void agree(int rank, const TableMessage& message);
   void do_now(const Held& what);
+  [[nodiscard]] bool is_asynchronous() const noexcept;
+  [[nodiscard]] bool goes_on() const noexcept;  // without who is lost or leaves
+  [[nodiscard]] bool is_here(std::size_t rank) const;
+  [[nodiscard]] bool round_is_full() const;
+  [[nodiscard]] std::size_t row_bytes() const noexcept { return rows_ ? rows_->bytes() : 0; }
+  [[nodiscard]] std::size_t held_bytes() const noexcept;
+  void throw_if_no_room(const TableMessage& message) const;
+  void bound_rows(std::size_t held);
+  void make_room_in_round(const TableMessage& message);
   void push(const Held& what);
   void apply_round();
   void give(const Held& what);
   void lend(const TableMessage& message);
   void bring(const TableMessage& message);
+  void check_set(const Held& what) const;
   [[nodiscard]] bool heard_of_set(std::uint32_t set);
   void throw_if_lost(std::span<const Key> keys) const;
   void close(const Held& what);
   void leave(const Held& what);
+  void go_on_without_who_is_gone();
   void break_off(const std::string& why);
   void answer(const KVMeta& to, std::vector<float> rows = {});
   void refuse(const KVMeta& to, const Failure& failure);
@@ -86,12 +105,15 @@ class TableState {
   std::vector<bool> gone_{};                   // workers that have closed or left
   std::vector<std::optional<Held>> pushes_{};  // of the round, by rank
   std::size_t pushed_ = 0;
+  TimeNs opened_ = 0;            // by the round's first push
   std::vector<Held> waiting_{};  // pulls and fetches for rows that are to come back
   std::vector<Held> closing_{};
   std::unordered_map<Key, Move> moves_{};
-  std::uint32_t newest_ = 0;  // set
+  std::uint32_t newest_ = 0;  // set that rows moved under
+  std::uint32_t agreed_ = 0;  // set of the last round, as all who were in it said
   std::deque<Held> later_{};  // of the next session
   std::vector<TableAnswer>* answers_ = nullptr;
+  TimeNs now_ = 0;
 };
 
 }  // namespace tally::kv

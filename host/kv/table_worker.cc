@@ -16,9 +16,10 @@ constexpr std::size_t kMostHot = std::size_t{1} << 20;
 constexpr std::uint64_t kLeastEvery = 16;
 constexpr int kMostNumber = 65'535;
 constexpr float kMostMagnitude = 0x1p127F;
+constexpr std::chrono::milliseconds kMostAge = std::chrono::hours(1);
 constexpr std::size_t kMostBytes = std::size_t{16} << 20;  // of rows in a message that moves some
 
-TableOptions checked(const TableOptions& options) {
+TableOptions checked(const TableOptions& options, int workers) {
   const auto object = [](const std::string& what) {
     throw Failure(ErrorCode::kInvalidArgument, "a table " + what);
   };
@@ -31,7 +32,26 @@ TableOptions checked(const TableOptions& options) {
   if (options.every < kLeastEvery)
     object("chooses its hot keys every 16 rounds or more, not " + std::to_string(options.every));
   if (!std::isfinite(options.rate)) object("has a rate that is a number");
+  if (options.least < 0 || options.least > workers)
+    object("waits for 1 to " + std::to_string(workers) + " workers, or 0 for all, not " +
+           std::to_string(options.least));
+  if (options.least != 0 && options.age == std::chrono::milliseconds(0))
+    object("that waits for " + std::to_string(options.least) +
+           " workers needs an age: at each of two servers one may be missing that waits at the other");
+  if (options.age < std::chrono::milliseconds(0) || options.age > kMostAge)
+    object("has an age from 0 to 3600000 ms, not " + std::to_string(options.age.count()));
   return options;
+}
+
+TableTerms terms_of(const TableOptions& options, bool hot) noexcept {
+  return {static_cast<std::uint32_t>(options.width),
+          options.rule,
+          options.rate,
+          static_cast<std::uint32_t>(options.most_hot),
+          options.every,
+          hot,
+          static_cast<std::uint16_t>(options.least),
+          static_cast<std::uint32_t>(options.age.count())};
 }
 
 template <class T>
@@ -84,15 +104,16 @@ class TableWorker::Flight {
 };
 
 TableWorker::TableWorker(Node& node, const TableOptions& options, std::shared_ptr<HotPath> box)
-    : options_(checked(options)),
+    : options_(checked(options, node.options().workers)),
       most_rows_(std::max<std::size_t>(1, std::min(kMostBytes, node.options().queue_bytes / 4) /
                                               (sizeof(Key) + options.width * sizeof(float)))),
-      box_(options.most_hot != 0 && node.options().workers <= static_cast<int>(kMaxRanks) ? std::move(box)
-                                                                                          : nullptr),
       rank_(static_cast<std::uint32_t>(node.rank())),
       workers_(static_cast<std::uint32_t>(node.options().workers)),
+      is_asynchronous_(options.age != std::chrono::milliseconds(0)),
+      box_(options.most_hot != 0 && workers_ <= kMaxRanks && !is_asynchronous_ ? std::move(box) : nullptr),
       flight_(std::make_shared<Flight>()),
       core_(core_of(node, options.number)) {
+  rounds_.resize(core_->ranges().size());
   // All requests under way are of the newest flight; a table that has had a failure makes no other.
   core_->on_failure([this](int, const Failure& failure) { flight_->done(failure); });
 }
@@ -116,7 +137,7 @@ void TableWorker::check(std::span<const Key> keys, std::size_t values, const cha
                                                    ", not " + std::to_string(values));
 }
 
-// A sum through the box would fail with them, and end the job for all.
+// At a server they would be in the row from then on, for all; a sum through the box would fail, and end the job.
 void TableWorker::check_summable(std::span<const float> gradients) const {
   const auto wrong = std::find_if(gradients.begin(), gradients.end(),
                                   [](float value) { return !(std::fabs(value) <= kMostMagnitude); });
@@ -124,7 +145,7 @@ void TableWorker::check_summable(std::span<const float> gradients) const {
   const auto i = wrong - gradients.begin();
   throw Failure(ErrorCode::kQuantise,
                 "gradients[" + std::to_string(i) + "] is " + std::to_string(*wrong) +
-                    "; what may be summed in a box is finite, and at most 2^127",
+                    "; what is pushed to a table is finite, and at most 2^127",
                 i / static_cast<std::ptrdiff_t>(options_.width));
 }
 
@@ -168,10 +189,10 @@ void TableWorker::pull(std::span<const Key> keys, std::span<float> rows) {
 
 void TableWorker::push(std::span<const Key> keys, std::span<const float> gradients) {
   check(keys, gradients.size(), "values");
-  if (box_ != nullptr) check_summable(gradients);
+  check_summable(gradients);
   or_leave([&] {
     if (box_ != nullptr && !hot_) {
-      auto hot = HotRows::create(options_, rank_, workers_, keys.size());
+      auto hot = HotRows::create(options_, rank_, workers_);
       or_throw(hot);
       hot_.emplace(std::move(*hot));
     }
@@ -195,8 +216,9 @@ void TableWorker::push(std::span<const Key> keys, std::span<const float> gradien
         flight->done(std::move(failure));
       });
     }
-    (void)flight_->wait();
+    const std::vector<Reply> answers = flight_->wait();
     if (hot_) or_throw(hot_->end(*sums));
+    if (is_asynchronous_) go_on_behind(answers);
     ++statistics_.rounds;
     statistics_.cold_pairs += mine.keys.size();
     statistics_.hot_pairs += keys.size() - mine.keys.size();
@@ -205,6 +227,21 @@ void TableWorker::push(std::span<const Key> keys, std::span<const float> gradien
     or_throw(begun);
     if (*begun) change(**begun);
   });
+}
+
+void TableWorker::go_on_behind(const std::vector<Reply>& answers) {
+  bool late = false;
+  for (const Reply& answer : answers) {
+    std::uint64_t round = 0;
+    if (answer.data.vals.size() != sizeof round)
+      throw Failure(ErrorCode::kCorrupt,
+                    "server " + std::to_string(answer.server) + " does not say which round a push is in");
+    std::memcpy(&round, answer.data.vals.data(), sizeof round);
+    std::uint64_t& mine = rounds_[static_cast<std::size_t>(answer.server)];
+    late = late || round > mine;
+    mine = round + 1;
+  }
+  if (late) ++statistics_.late;
 }
 
 void TableWorker::change(const HotRows::Change& change) {
@@ -278,8 +315,7 @@ TableMessage TableWorker::message(TableAct act) const {
   TableMessage out;
   out.act = act;
   out.table = options_.number;
-  out.terms = {static_cast<std::uint32_t>(options_.width),    options_.rule,  options_.rate,
-               static_cast<std::uint32_t>(options_.most_hot), options_.every, box_ != nullptr};
+  out.terms = terms_of(options_, box_ != nullptr);
   out.rounds = statistics_.rounds;
   out.set = hot_ ? hot_->set().number() : 0;
   return out;
@@ -297,6 +333,7 @@ std::vector<Part> TableWorker::parts_of(const TableMessage& whole, bool to_all) 
     if (slice.keys == 0 && !to_all) continue;
     TableMessage one = whole;
     one.keys = whole.keys.subspan(slice.key, slice.keys);
+    if (is_asynchronous_) one.rounds = rounds_[server];
     if (!whole.rows.empty())
       one.rows = whole.rows.subspan(slice.key * options_.width, slice.keys * options_.width);
     parts.push_back(part_of(static_cast<int>(server), one));
@@ -308,6 +345,7 @@ int TableWorker::send(std::vector<Part> parts, const std::shared_ptr<Flight>& fl
   Request request{0, true, true, 0, kTableKind, std::move(parts), {}, {}};
   request.gather = [flight](std::vector<Reply>& replies) { flight->arrived(std::move(replies)); };
   request.callback = [flight] { flight->done(std::nullopt); };
+  request.waits_for_room = true;  // as every call of a table waits
   flight->expect();
   return core_->send(std::move(request));
 }

@@ -41,6 +41,9 @@ class TableWorker {
   void leave(const std::string& why) noexcept;
   void change(const HotRows::Change& change);
 
+  // Asynchronous: each server has its own rounds.
+  void go_on_behind(const std::vector<Reply>& answers);
+
   [[nodiscard]] TableMessage message(TableAct act) const;
   [[nodiscard]] static Part part_of(int server, const TableMessage& message);
   // Each server's part of the keys; to_all: of a server without keys, too.
@@ -50,10 +53,12 @@ class TableWorker {
   void exchange(TableAct act, std::span<const Key> keys, std::span<const float> rows, float* into);
 
   const TableOptions options_;
-  const std::size_t most_rows_;         // in a message
-  const std::shared_ptr<HotPath> box_;  // nullptr: all keys are cold
+  const std::size_t most_rows_;  // in a message
   const std::uint32_t rank_, workers_;
-  std::optional<HotRows> hot_{};  // from the first push on
+  const bool is_asynchronous_;
+  const std::shared_ptr<HotPath> box_;   // nullptr: all keys are cold
+  std::optional<HotRows> hot_{};         // from the first push on
+  std::vector<std::uint64_t> rounds_{};  // asynchronous: that each server has ended, by this worker's pushes
   TableStatistics statistics_{};
   std::optional<Failure> over_{};
   bool closed_ = false;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <thread>
 #include <utility>
 
 #include "kv/inbox.h"
@@ -14,6 +15,7 @@ namespace tally::kv {
 namespace {
 
 constexpr std::size_t kKeptFailures = 65'536;  // of requests that nobody waited for yet
+constexpr auto kLookAgain = std::chrono::milliseconds(1);
 constexpr int kMostTimestamps = std::numeric_limits<int>::max();
 
 void throw_objection(const std::optional<Objection>& objection) {
@@ -55,7 +57,7 @@ class WorkerCore::Impl final : public ReplyTaker, public std::enable_shared_from
       frame.cmd = request.cmd;
       frame.priority = request.priority;
       frame.data = std::move(part.data);
-      if (!node_->has_room(part.server, kFrameHeaderBytes + sizes_of(frame).total()))
+      if (!wait_for_room(request, part.server, kFrameHeaderBytes + sizes_of(frame).total()))
         throw Failure(ErrorCode::kInvalidArgument,
                       "what waits for server " + std::to_string(part.server) + " would be more than " +
                           std::to_string(node_->options().queue_bytes) +
@@ -70,7 +72,11 @@ class WorkerCore::Impl final : public ReplyTaker, public std::enable_shared_from
     const int timestamp = begin(std::move(pending));
     for (auto& [server, frame] : frames) {
       frame.timestamp = timestamp;
-      const Sent sent = node_->send_to_server(server, std::move(frame));
+      Sent sent = node_->send_to_server(server, frame);
+      while (sent == Sent::kNoRoom && request.waits_for_room) {
+        std::this_thread::sleep_for(kLookAgain);
+        sent = node_->send_to_server(server, frame);
+      }
       if (sent == Sent::kTaken) continue;
       const std::string why = sent == Sent::kLost
                                   ? node_->why_lost(server)
@@ -159,6 +165,15 @@ class WorkerCore::Impl final : public ReplyTaker, public std::enable_shared_from
     Gather gather{};
     std::function<void()> callback{};
   };
+
+  // Queues are of the node: others of this process may have filled one. They drain in milliseconds, or the server is lost.
+  [[nodiscard]] bool wait_for_room(const Request& request, int server, std::size_t bytes) const {
+    while (!node_->has_room(server, bytes)) {
+      if (!request.waits_for_room || bytes > node_->options().queue_bytes) return false;
+      std::this_thread::sleep_for(kLookAgain);
+    }
+    return true;
+  }
 
   int begin(Pending pending) {
     const std::lock_guard lock(mutex_);

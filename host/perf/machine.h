@@ -18,7 +18,7 @@ struct Machine {
 
 [[nodiscard]] Machine read_machine();
 
-// "AMD EPYC, 2 cores, kernel 6.1, governor none visible, load 0.03, tally 0.1.0 (abc123)"
+// "AMD EPYC, 2 cores, kernel 6.1, governor none visible, load 0.03, tally 0.2.0 (abc123)"
 [[nodiscard]] std::string machine_line(const Machine& machine);
 
 [[nodiscard]] std::vector<std::string> machine_warnings(const Machine& machine);

@@ -191,13 +191,16 @@ class Worker {
 // One thread at a time, which tally/kv.py sees to. A call that Ctrl-C left behind goes on; the table is over.
 class Table {
  public:
-  Table(std::size_t width, bool sgd, float rate, std::size_t most_hot, std::uint64_t every, int number) {
+  Table(std::size_t width, bool sgd, float rate, std::size_t most_hot, std::uint64_t every, int number,
+        std::int64_t age_ms, int least) {
     const kv::TableOptions options{.width = width,
                                    .rule = sgd ? kv::Rule::kSgd : kv::Rule::kSum,
                                    .rate = rate,
                                    .most_hot = most_hot,
                                    .every = every,
-                                   .number = number};
+                                   .number = number,
+                                   .age = std::chrono::milliseconds(age_ms),
+                                   .least = least};
     table_ = on_a_thread([node = begun(), options] { return of_this_process<kv::Table>(*node, options); });
   }
   Table(const Table&) = delete;
@@ -234,6 +237,7 @@ class Table {
     out["hot_keys"] = s.hot_keys;
     out["sets"] = s.sets;
     out["moves"] = s.moves;
+    out["late"] = s.late;
     return out;
   }
 
@@ -299,7 +303,7 @@ PYBIND11_MODULE(_kv, m) {
   bind_worker<float>(m, "WorkerFloat32");
   bind_worker<std::int32_t>(m, "WorkerInt32");
   py::class_<Table>(m, "Table")
-      .def(py::init<std::size_t, bool, float, std::size_t, std::uint64_t, int>())
+      .def(py::init<std::size_t, bool, float, std::size_t, std::uint64_t, int, std::int64_t, int>())
       .def("pull", &Table::pull)
       .def("push", &Table::push)
       .def("close", &Table::close)

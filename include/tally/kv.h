@@ -14,7 +14,9 @@
 // their calls. What is wrong with arguments is thrown by the call, what happens later by Wait, as a Failure.
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -231,17 +233,22 @@ class KVServer {
 
   // Requests that come before it wait. The handler runs on the server's thread, one request after the other, and answers
   // each by Response, then or later, on any thread. What it throws fails the request; a Failure with its index.
-  void set_request_handle(const ReqHandle& handle, Merge merge = Merge::kOff) {
+  // check_room: of pushes that wait for other workers'; what it throws fails the round that has just begun, for all.
+  void set_request_handle(const ReqHandle& handle, Merge merge = Merge::kOff,
+                          typename MergeRounds<Val>::CheckRoom check_room = {}) {
     handle_ = handle;
     merge_ = merge;
-    rounds_.emplace(core_.workers());
+    rounds_.emplace(core_.workers(), std::move(check_room));
     core_.serve(
         value_kind<Val>(), [this](Arrival arrival) { take(std::move(arrival)); },
         [this](int rank) {
           for (const KVMeta& meta : rounds_->take_hopeless(rank))
             core_.refuse(meta, MergeRounds<Val>::lacks(rank), Failure::kNoIndex);
+          waiting_bytes_ = rounds_->bytes();
         });
   }
+  // Of pushes that wait for other workers'. Any thread.
+  [[nodiscard]] std::size_t waiting_bytes() const noexcept { return waiting_bytes_; }
   // To all workers that are in it, if it was merged.
   void Response(const KVMeta& request, const KVPairs<Val>& answer = {}) {
     core_.respond(request, {answer.keys, SArray<std::byte>(answer.vals), answer.lens});
@@ -255,7 +262,14 @@ class KVServer {
   void take(Arrival arrival) {
     KVPairs<Val> data{arrival.data.keys, SArray<Val>(arrival.data.vals), arrival.data.lens, 0};
     if (merge_ == Merge::kOff || !arrival.meta.push) return handle_(arrival.meta, data, this);
-    for (auto& round : rounds_->add(arrival.meta, data)) deliver(round.meta, round.data);
+    try {
+      const auto complete = rounds_->add(arrival.meta, data);
+      waiting_bytes_ = rounds_->bytes();
+      for (const auto& round : complete) deliver(round.meta, round.data);
+    } catch (const Failure&) {
+      waiting_bytes_ = rounds_->bytes();
+      throw;
+    }
   }
   void deliver(const KVMeta& meta, const KVPairs<Val>& data) {
     try {
@@ -274,6 +288,7 @@ class KVServer {
   ReqHandle handle_{};
   Merge merge_ = Merge::kOff;
   std::optional<MergeRounds<Val>> rounds_{};
+  std::atomic<std::size_t> waiting_bytes_{0};
   ServerCore core_;  // the last member: its thread uses the others
 };
 

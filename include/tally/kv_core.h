@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tally/kv_node.h"
+#include "tally/time.h"
 
 namespace tally::kv {
 
@@ -82,6 +83,7 @@ struct Request {
   std::vector<Part> parts{};  // each server once
   Gather gather{};
   std::function<void()> callback{};
+  bool waits_for_room = false;  // in a server's queue; else what has none is thrown
 };
 
 // A PushPull that may be a sum of all workers.
@@ -141,6 +143,9 @@ class ServerCore {
   // handle: each request, in the order of arrival, on the server's thread; what it throws is the answer. gone: a worker
   // that is lost, on the same thread. Once.
   void serve(ValueKind kind, std::function<void(Arrival)> handle, std::function<void(int rank)> gone);
+  // In handle, gone or work: work runs once on the same thread, when it is `when` (steady_now(); kNever). In place of what
+  // was set before.
+  void set_alarm(TimeNs when, std::function<void()> work);
   // Any thread.
   void respond(const KVMeta& request, const Payload& data);
   void refuse(const KVMeta& request, const std::string& why, std::int64_t index);

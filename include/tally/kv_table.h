@@ -8,9 +8,10 @@
 //   table.push(keys, gradients);      // every worker, once in a round, if only without keys
 //   table.close();                    // all workers: hot rows go back to their servers
 //
-// Every call waits. One thread for each Table, and with a box the calls of all Tables and PushPulls of a process come in
-// the same order at all workers. What is wrong is thrown as a Failure.
+// Every call waits; a push for all workers, unless the table is asynchronous. One thread for each Table, and with a box the
+// calls of all Tables and PushPulls of a process come in the same order at all workers. What is wrong is thrown as a Failure.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -35,6 +36,11 @@ struct TableOptions {
       30'000;                // keys that are hot at a time, at most, 0..1,048,576. Without a box none are
   std::uint64_t every = 64;  // rounds from one choice of the hot keys to the next, at least 16
   int number = 0;            // which table of this system it is, 0..65535
+  // Not 0, at most an hour: the table is asynchronous. At each server a round ends so long after its first push, or when
+  // `least` workers have pushed (0: all); what comes later is in the next one. All keys are cold, and a worker that is
+  // lost or leaves does not end the table for the others.
+  std::chrono::milliseconds age{0};
+  int least = 0;  // of an asynchronous table: 0..all workers
 };
 
 // Of one worker, since its Table began.
@@ -45,6 +51,8 @@ struct TableStatistics {
   std::uint64_t hot_keys = 0;    // now
   std::uint64_t sets = 0;        // of hot keys that came into force
   std::uint64_t moves = 0;       // rows that came from a server or left for one
+  // Pushes that a server carried into a later round than the one behind this worker's last. Of asynchronous tables.
+  std::uint64_t late = 0;
 };
 
 class TableWorker;
@@ -56,16 +64,19 @@ class Table {
   Table(Node& node, const TableOptions& options);
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
-  // Without close() before: this worker leaves, rounds of the others fail, and every worker brings all hot rows back.
+  // Without close() before: this worker leaves, rounds of the others fail, and every worker brings all hot rows back. An
+  // asynchronous table goes on for the others.
   ~Table();
 
-  // Rows as they are after the last round that ended here, keys.size() x width, by key.
+  // Rows as they are after the last round that ended here, keys.size() x width, by key. Of an asynchronous table: after the
+  // last that ended at the server of each.
   void pull(std::span<const Key> keys, std::span<float> rows);
-  // gradients: as rows; with a box finite, and at most 2^127. Returns when the round has ended: the rows have what all workers pushed in it. After a failure
-  // (of a worker, a server, the box) the table is over at all workers: what was committed is back at the servers that
-  // are left, and every further call throws the same; make another Table.
+  // gradients: as rows; finite, and at most 2^127. Returns when the round has ended: the rows have what all workers
+  // pushed in it. (Of an asynchronous table: when at each server a round with this push has.) After a failure (of a worker,
+  // a server, the box) the table is over at all workers: what was committed is back at the servers that are left, and
+  // every further call throws the same; make another Table.
   void push(std::span<const Key> keys, std::span<const float> gradients);
-  void close();  // after it only the destruction; again is fine
+  void close();  // returns when all workers are here. After it only the destruction; again is fine
 
   [[nodiscard]] const TableOptions& options() const noexcept;
   [[nodiscard]] TableStatistics statistics() const;

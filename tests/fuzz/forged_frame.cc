@@ -93,6 +93,7 @@ Forged forged_contribution(const jobs::NativeJob& job, Offered p, std::uint32_t 
       break;
     case 10:
       h.type = PacketType::kResult;
+      h.flags &= static_cast<std::uint8_t>(~kFlagDirect);  // a RESULT has none
       out.why = Drop::kType;
       out.before_match = true;
       break;

@@ -8,10 +8,10 @@
 #include <memory>
 #include <vector>
 
+#include "agree.h"
 #include "fuzz_input.h"
 #include "heap_frame.h"
 #include "jobs.h"
-#include "parsed_twice.h"
 #include "pipeline/fused.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/staged.h"
@@ -221,13 +221,7 @@ void check_owed(World& world) {
 
 void check_same(const pipeline::Outcome& x, const pipeline::Outcome& y, const HeapFrame& f,
                 const HeapFrame& s) {
-  TALLY_CHECK(x.verdict == y.verdict && x.drop == y.drop, "both executions agree");
-  TALLY_CHECK(x.to == y.to && x.ranks == y.ranks && x.owner == y.owner && x.job == y.job,
-              "both executions agree");
-  TALLY_CHECK(x.payload_bytes == y.payload_bytes && x.reject == y.reject && x.nack == y.nack,
-              "both executions agree");
-  TALLY_CHECK(x.reject_reason == y.reject_reason, "both executions agree");
-  TALLY_CHECK(x.reject_contributors == y.reject_contributors, "both executions agree");
+  TALLY_CHECK(difference(x, y).empty(), "both executions agree");
   if (x.verdict != Verdict::kDrop) TALLY_CHECK(same_bytes(f.buffer(), s.buffer()), "same bytes leave");
 }
 

@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "agree.h"
 #include "fuzz_input.h"
 #include "heap_frame.h"
 #include "jobs.h"
-#include "parsed_twice.h"
 #include "pipeline/fused.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/session_pool.h"
@@ -113,9 +113,7 @@ class SessionSequence {
     TALLY_CHECK(template_agrees_with_gates(fused_, f.frame(port_, false)), "template and gates agree");
     const pipeline::Outcome x = fused_.process(f.frame(port_, false), now_);
     const pipeline::Outcome y = staged_.process(s.frame(port_, false), now_);
-    TALLY_CHECK(x.verdict == y.verdict && x.drop == y.drop && x.job == y.job && x.to == y.to &&
-                    x.ranks == y.ranks && x.owner == y.owner && x.payload_bytes == y.payload_bytes,
-                "both executions agree");
+    TALLY_CHECK(difference(x, y).empty(), "both executions agree");
     TALLY_CHECK(same_bytes(f.buffer(), s.buffer()), "same bytes leave");
     TALLY_CHECK(all_packets() == packets + 1, "one packet, one counter");
     const bool taken = x.verdict == Verdict::kAbsorb || x.verdict == Verdict::kComplete;

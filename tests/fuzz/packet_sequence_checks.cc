@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "agree.h"
 #include "packet_sequence.h"
-#include "parsed_twice.h"
 #include "tally/check.h"
 
 namespace tally {
@@ -17,10 +17,7 @@ void check_verdicts(const pipeline::Outcome& x, const pipeline::Outcome& y, cons
                  name_of(expected.drop).data(), name_of(x.verdict).data(), name_of(x.drop).data());
     TALLY_CHECK(false, "the verdict of protocol_box.md");
   }
-  TALLY_CHECK(x.verdict == y.verdict && x.drop == y.drop && x.to == y.to && x.ranks == y.ranks,
-              "both executions agree");
-  TALLY_CHECK(x.payload_bytes == y.payload_bytes && x.owner == y.owner, "both executions agree");
-  TALLY_CHECK(x.reject == y.reject && x.reject_contributors == y.reject_contributors, "both agree");
+  TALLY_CHECK(difference(x, y).empty(), "both executions agree");
   const bool unknown = x.verdict == Verdict::kDrop && (x.drop == Drop::kJob || x.drop == Drop::kEpoch);
   TALLY_CHECK(x.reject == (unknown || expected.waiting != 0), "a REJECT");
 }

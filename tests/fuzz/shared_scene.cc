@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include "parsed_twice.h"
+#include "agree.h"
 #include "plans.h"
 #include "tally/check.h"
 #include "tally/mix64.h"
@@ -117,7 +117,7 @@ pipeline::Outcome SharedScene::pass(const jobs::NativeJob& row, const jobs::Bind
   TALLY_CHECK(template_agrees_with_gates(fused_, f.frame(from.port, vouched)), "template and gates agree");
   const pipeline::Outcome x = fused_.process(f.frame(from.port, vouched), now_);
   const pipeline::Outcome y = staged_.process(s.frame(from.port, vouched), now_);
-  check_same(x, y);
+  TALLY_CHECK(difference(x, y).empty(), "both executions agree");
   if (x.verdict != Verdict::kDrop) TALLY_CHECK(same_bytes(f.buffer(), s.buffer()), "same bytes leave");
   TALLY_CHECK(fused_.counters(row.id).packets() + fused_.counters(JobId{0}).packets() == counted + 1,
               "one counter for each packet");
@@ -139,20 +139,11 @@ bool SharedScene::sweep() {
   Bytes f(kHeaderBytes + 4 * kSharedElements);
   Bytes s(f.size());
   const pipeline::Outcome x = fused_.sweep(f, now_);
-  check_same(x, staged_.sweep(s, now_));
+  TALLY_CHECK(difference(x, staged_.sweep(s, now_)).empty(), "both executions agree");
   TALLY_CHECK(f == s, "same bytes leave");
   check_result(x);
   if (x.server != pipeline::kNoServer) depart(x);
   return true;
-}
-
-void SharedScene::check_same(const pipeline::Outcome& x, const pipeline::Outcome& y) const {
-  TALLY_CHECK(x.verdict == y.verdict && x.drop == y.drop && x.to == y.to, "both executions agree");
-  TALLY_CHECK(x.ranks == y.ranks && x.job == y.job, "both executions agree");
-  TALLY_CHECK(x.server == y.server && x.priority == y.priority, "both executions agree");
-  TALLY_CHECK(x.payload_bytes == y.payload_bytes && x.reject == y.reject && x.nack == y.nack,
-              "both executions agree");
-  TALLY_CHECK(x.reject_contributors == y.reject_contributors, "both executions agree");
 }
 
 // Nothing but the sum of all members' contributions to the chunk leaves as a RESULT.

@@ -68,7 +68,6 @@ class SharedScene {
   void asked(const jobs::NativeJob& row, const Header& h);
   void give(const jobs::NativeJob& row, const server::Partial& p, std::uint64_t ranks, bool complete);
   void say(const jobs::NativeJob& row, const Bytes& datagram);
-  void check_same(const pipeline::Outcome& x, const pipeline::Outcome& y) const;
   void check_result(const pipeline::Outcome& out);
   void check_entry(std::uint32_t entry);
 

@@ -243,12 +243,19 @@ def etcd_over_tls(lab):
         refused = client.ask("read", key="/t/a", ms=5000)
         assert refused["fault"] == "unreachable" and refused["text"] == text, (name, refused)
         client.end()
-    for name, settings in (("naked", {"ca": mine["ca"]}),
-                           ("intruder", {**mine, "certificate": tls.path("intruder"), "key": tls.path("intruder", "key")})):
+    closes = f"{etcd.endpoint} closes the connection without an answer; "
+    for name, settings, text in (
+            ("naked", {"ca": mine["ca"]}, closes + "it may ask for a certificate: fleet.cert and fleet.key"),
+            ("intruder", {**mine, "certificate": tls.path("intruder"), "key": tls.path("intruder", "key")},
+             f"{closes}the CA that it trusts may not vouch for {tls.path('intruder')}")):
         client = Client(lab, settings_of(etcd, **settings), name)
         refused = client.ask("read", key="/t/a", ms=5000)
-        assert refused["fault"] == "unreachable", (name, refused)
+        assert refused["fault"] == "unreachable" and refused["text"] == text, (name, refused)
         client.end()
+    client = Client(lab, settings_of(etcd.endpoint.replace("https", "http")), "plain")
+    plain = client.ask("read", key="/t/a", ms=5000)
+    assert "if it speaks TLS, write https:// and the CA" in plain["text"] or "HTTP status 400" in plain["text"], plain
+    client.end()
 
 
 @case(waits=True)

@@ -235,7 +235,8 @@ def fleet_jobs_go_on_without_etcd(lab):
     assert page.startswith("box a of fleet /tally: ETCD IS GONE: it answered last "), page
     wait_until("the reason", lambda: f"no connection to {etcd.endpoint}" in box.page())
     counters.call(box.control, "job.add", job={"name": "resnet", "workers": 2, "token_file": "none"})
-    assert counters.call(box.control, "health.get")["state"] == "good"
+    problems = counters.call(box.control, "health.get")["problems"]
+    assert [problem["what"] for problem in problems] == ["fleet"] and "etcd does not answer since" in problems[0]["text"], problems
     etcd.start()
     box.wait_fleet("to be a member again", lambda fleet: fleet["standing"] == "member" and ids(fleet) == ["a"])
     # Nor does it keep the box from ending.

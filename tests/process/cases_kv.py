@@ -99,7 +99,7 @@ def kv_scheduler_killed(lab):
     wait_until("a push", lambda: "pushed" in worker.said())
     system.scheduler.kill()
     assert system.servers[0].wait() == 1
-    assert "the scheduler at 127.0.0.1" in system.servers[0].complained()
+    assert re.search(r"the scheduler at 127.0.0.1:\d+ is lost: ", system.servers[0].complained()), system.servers[0].complained()
     worker.write_line()
     assert worker.wait() == 1
     assert "is lost" in worker.complained() + worker.said()
@@ -114,8 +114,12 @@ def kv_stopped_by_signal(lab):
     system.servers[0].signal(signal.SIGTERM)
     assert system.servers[0].wait() == 0
     assert json.loads(system.servers[0].said())["rows"] == 2
-    program = lab.run("nothing", [str(pathlib.Path(Programs.build, "host/kv/tally-kv")), "--role", "server"], {})
-    assert program.wait() == 2 and "DMLC_NUM_WORKER is not set" in program.complained(), program.complained()
+    for options, missing, words in (([], "DMLC_NUM_WORKER", "DMLC_NUM_WORKER is not set"),
+                                    ([], "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_URI is not set"),
+                                    (["--memory", "100KiB", "--shards", "2"], "", "--memory: '100KiB' is too little: 2 shards")):
+        given = {name: value for name, value in system.variables.items() if name != missing}
+        program = lab.run("nothing", [str(pathlib.Path(Programs.build, "host/kv/tally-kv")), "--role", "server", *options], given)
+        assert program.wait() == 2 and words in program.complained(), program.complained()
 
 
 def way_to(box, job, rank):

@@ -2,6 +2,7 @@
 import base64
 import json
 import os
+import pathlib
 import shutil
 import signal
 import socket
@@ -106,7 +107,11 @@ class Etcd:
         self.program.kill()
 
     def freeze(self):
+        """All its threads stand still: the kernel stops one after the other, and those that run yet may answer."""
         self.program.signal(signal.SIGSTOP)
+        threads = pathlib.Path(f"/proc/{self.program.pid}/task")
+        wait_until("etcd to stand still", lambda: all(
+            thread.read_text(encoding="ascii").rpartition(")")[2].split()[0] == "T" for thread in threads.glob("*/stat")))
 
     def thaw(self):
         self.program.signal(signal.SIGCONT)

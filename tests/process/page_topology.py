@@ -28,7 +28,7 @@ def check_topology(browser, stage, show, evil):
     assert browser.run(hidden), "nobody plans"
     plan = plan_of(4, 2)
     plan["jobs"][0].update(name=evil, full=evil, why=evil)
-    plan["jobs"].append({"name": "bert", "planned": False, "home": "10.0.0.9", "error": "its home plans it, box 10.0.0.9: ask there"})
+    plan["jobs"].append({"name": "bert", "planned": False, "home": "10.0.0.9", "error": "its plan is known to its home, box 10.0.0.9: ask there"})
     plan["links"][4].update(capacity_gbps=0, load_gbps=0)
     plan["boxes"][2].update(name=evil, address=evil)
     plan["boxes"][3].update(state="unknown", load_gbps=0)
@@ -39,7 +39,7 @@ def check_topology(browser, stage, show, evil):
     assert planned_numbers(browser, plan) > 30
     told = text_of(browser, "#plans")
     assert "A ring would be faster, and needs no box: 12.90 Gbit/s" in told and evil in told, told
-    assert "no plan: its home plans it, box 10.0.0.9: ask there" in told, told
+    assert "no plan: its plan is known to its home, box 10.0.0.9: ask there" in told, told
     drawn = browser.run("return document.querySelector('#map').textContent")
     assert all(word in drawn for word in ("LOST", "DOWN", "unused", "spine2")), drawn
 

@@ -47,8 +47,10 @@ def round_trips(worker, first):
 def mistakes(worker, first):
     """Each says what is expected, and where it is wrong."""
     keys, values = keys_of(first, first + 1), numpy.ones((2, 4), FLOAT)
-    raises(TypeError, lambda: worker.push(keys, numpy.ones((2, 4))), "float32", "float64")
-    raises(TypeError, lambda: worker.push(keys, values.astype(numpy.int32)), "values are float32", "int32")
+    raises(TypeError, lambda: worker.push(keys, numpy.ones((2, 4))), "an array of float32 is needed, this one holds float64")
+    raises(TypeError, lambda: worker.push(keys, values.astype(numpy.int32)), "an array of float32 is needed", "int32")
+    raises(TypeError, lambda: worker.pull(keys, values.astype(numpy.float16)), "an array of float32 is needed", "float16")
+    raises(TypeError, lambda: tally.kv.Worker(dtype=numpy.int32).push(keys, values), "an array of int32 is needed", "float32")
     raises(TypeError, lambda: worker.push(keys, numpy.ones((4, 2), FLOAT).T), "not contiguous", "ascontiguousarray")
     raises(TypeError, lambda: worker.push(keys.astype(FLOAT), values), "whole numbers", "float32")
     raises(ValueError, lambda: worker.push(keys.reshape(2, 1), values), "(2, 1)")
@@ -147,8 +149,11 @@ def tables():
             assert table.pull(numpy.arange(100), out) is out and (out == expected).all()
             keys, ones = keys_of(1, 2), numpy.ones((2, width), FLOAT)
             raises(tally.InvalidArgument, lambda: table.push(keys, ones.T.copy()), "2 rows of width 3 have shape (2, 3), not (3, 2)")
-            raises(TypeError, lambda: table.push(keys, ones.astype(numpy.int32)), "rows are float32", "int32")
-            raises(TypeError, lambda: table.push(keys, ones.astype(numpy.float64)), "float64")
+            raises(TypeError, lambda: table.push(keys, ones.astype(numpy.int32)), "an array of float32 is needed", "int32")
+            raises(TypeError, lambda: table.push(keys, ones.astype(numpy.float64)), "an array of float32 is needed", "float64")
+            for wrong in (numpy.nan, -numpy.inf, 2e38):
+                error = raises(tally.Error, lambda: table.push(keys, ones * FLOAT([[1], [wrong]])), "gradients[3] is", "finite")
+                assert error.name == "TALLY_QUANTISE" and error.index == 1, (error.name, error.index)
             error = raises(tally.InvalidArgument, lambda: table.push(keys_of(2, 1), ones), "below the one before it")
             assert error.index == 1, error.index
             table.push([], numpy.empty((0, width), FLOAT))
@@ -158,6 +163,14 @@ def tables():
         raises(tally.Error, lambda: table.pull(keys), "closed by this program")
         with tally.kv.Table(width, "sgd", 0.5, most_hot=0, every=16) as again:  # hot rows are back
             assert (again.pull(numpy.arange(100)) == expected).all()
+        raises(ValueError, lambda: tally.kv.Table(width, age=0.0001), "less than a millisecond")
+        raises(tally.InvalidArgument, lambda: tally.kv.Table(width, number=1, least=1), "needs an age")
+        with tally.kv.Table(width, number=1, age=0.01, least=1) as table:  # one pushes more often
+            for _ in range(20 if rank else 5):
+                table.push(keys, ones)
+            assert table.pull(keys).min() >= (20 if rank else 5) and table.statistics()["rounds"] == (20 if rank else 5)
+        with tally.kv.Table(width, number=1, most_hot=0) as table:
+            assert (table.pull(keys) == 25).all(), table.pull(keys)
     print("all good")
 
 

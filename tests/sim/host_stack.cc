@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "tally/net.h"
 
 namespace tally::sim {
 namespace {
+
+constexpr std::size_t kInbox = 256;  // frames a paused process can hold
 
 Ipv4Header ip_of(const Bytes& frame) {
   Ipv4Header ip;
@@ -40,6 +43,51 @@ const jobs::Box* box_at(std::span<const jobs::Box> boxes, const Ipv6& address) {
   const auto box = std::find_if(boxes.begin(), boxes.end(),
                                 [&](const jobs::Box& one) { return mapped(one.ipv4) == address; });
   return box == boxes.end() ? nullptr : &*box;
+}
+
+void HostProcess::begin_life() {
+  ++life_;
+  wake_ = kNever;
+}
+
+void HostProcess::end_life() {
+  ++life_;
+  inbox_.clear();
+}
+
+void HostProcess::pause(TimeNs until) {
+  paused_until_ = std::max(paused_until_, until);
+  schedule_.at(until, [this] {
+    if (!runs()) return;  // it crashed, or a longer pause began meanwhile
+    while (!inbox_.empty()) {
+      const Bytes frame = std::move(inbox_.front());
+      inbox_.pop_front();
+      receive(frame);
+    }
+    service();
+  });
+}
+
+void HostProcess::receive(const Bytes& frame) {
+  if (!alive()) return;
+  if (!runs()) {
+    if (inbox_.size() < kInbox) inbox_.push_back(frame);
+    return;
+  }
+  const auto datagram = unwrap(frame, self_);
+  if (datagram.data() == nullptr) return;
+  const Bytes exact(datagram.begin(), datagram.end());  // its own heap block: over-reads are found
+  take(exact, source_of(frame));
+}
+
+void HostProcess::wake_at(TimeNs when) {
+  if (when >= wake_) return;
+  wake_ = when;
+  schedule_.at(when, [this, when, life = life_] {
+    if (life != life_ || wake_ != when) return;
+    wake_ = kNever;
+    service();
+  });
 }
 
 }  // namespace tally::sim

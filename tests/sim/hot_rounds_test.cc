@@ -32,17 +32,20 @@ hot::KeySet most_frequent(std::uint32_t keys) {
 
 TEST(HotRounds, a_line_takes_one_load_after_the_other_and_hands_it_on_whole) {
   sim::Schedule time;
-  Lines lines(time, 2, 5);
+  bench::Lines lines(time, 2, 5);
   std::vector<std::pair<std::uint32_t, TimeNs>> arrived;
-  lines.connect([&](std::uint32_t load) { arrived.emplace_back(load, time.now()); });
-  const std::array way{Lines::Hop{0, 100}, Lines::Hop{1, 30}};
-  EXPECT_EQ(lines.send(way, 7), 100U);
-  EXPECT_EQ(lines.send(way, 8), 200U);
+  const auto as = [&](std::uint32_t load) {
+    return [&arrived, &time, load] { arrived.emplace_back(load, time.now()); };
+  };
+  const std::array way{bench::Lines::Hop{0, 100}, bench::Lines::Hop{1, 30}};
+  EXPECT_EQ(lines.send(way, as(7)), 100U);
+  EXPECT_EQ(lines.send(way, as(8)), 200U);
   while (time.step(kSecond)) {
   }
   EXPECT_EQ(arrived, (std::vector<std::pair<std::uint32_t, TimeNs>>{{7, 140}, {8, 240}}));
   EXPECT_EQ(lines.busy(0), 200);
   EXPECT_EQ(lines.busy(1), 60);
+  EXPECT_EQ(lines.busiest(0, 2), 200);
 }
 
 TEST(HotRounds, a_request_is_cut_into_segments_with_their_headers) {

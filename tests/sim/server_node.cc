@@ -1,9 +1,7 @@
 #include "server_node.h"
 
-#include <algorithm>
 #include <utility>
 
-#include "host_stack.h"
 #include "jobs.h"
 #include "jobs/job_table.h"
 #include "tally/check.h"
@@ -11,7 +9,7 @@
 namespace tally::sim {
 
 ServerNode::ServerNode(Schedule& schedule, std::uint64_t seed, ServerOptions options, Send send, Alarm alarm)
-    : schedule_(schedule),
+    : HostProcess(schedule, options.binding),
       rng_(seed),
       options_(std::move(options)),
       send_(std::move(send)),
@@ -19,8 +17,7 @@ ServerNode::ServerNode(Schedule& schedule, std::uint64_t seed, ServerOptions opt
 
 void ServerNode::start() {
   if (alive()) return;
-  ++life_;
-  wake_ = kNever;
+  begin_life();
   events_.clear();
   ps::PsOptions o;
   o.jobs = options_.jobs;
@@ -37,9 +34,8 @@ void ServerNode::start() {
 }
 
 void ServerNode::crash() {
-  ++life_;
+  end_life();
   engine_.reset();
-  inbox_.clear();
 }
 
 bool ServerNode::running() const noexcept {
@@ -50,47 +46,16 @@ bool ServerNode::running() const noexcept {
   return true;
 }
 
-void ServerNode::pause(TimeNs until) {
-  paused_until_ = std::max(paused_until_, until);
-  schedule_.at(until, [this] {
-    if (engine_ == nullptr || schedule_.now() < paused_until_) return;  // a longer pause began meanwhile
-    while (!inbox_.empty()) {
-      const Bytes frame = std::move(inbox_.front());
-      inbox_.pop_front();
-      receive(frame);
-    }
-    service();
-  });
-}
-
-void ServerNode::receive(const Bytes& frame) {
-  if (engine_ == nullptr) return;
-  if (schedule_.now() < paused_until_) {
-    if (inbox_.size() < kInbox) inbox_.push_back(frame);
-    return;
-  }
-  const auto datagram = unwrap(frame, options_.binding);
-  if (datagram.data() == nullptr) return;
-  const Bytes exact(datagram.begin(), datagram.end());  // its own heap block: over-reads are found
-  engine_->receive(exact, schedule_.now(), options_.boxes.empty() ? Ipv6{} : source_of(frame));
+void ServerNode::take(std::span<const std::byte> datagram, const Ipv6& source) {
+  engine_->receive(datagram, schedule_.now(), options_.boxes.empty() ? Ipv6{} : source);
   const server::MergeCounters& memory = engine_->memory();
   if (memory.incomplete + memory.complete > engine_->capacity())
     alarm_("a server holds more states than its memory does");
   service();
 }
 
-void ServerNode::wake_at(TimeNs when) {
-  if (when >= wake_) return;
-  wake_ = when;
-  schedule_.at(when, [this, when, life = life_] {
-    if (life != life_ || wake_ != when) return;
-    wake_ = kNever;
-    service();
-  });
-}
-
 void ServerNode::service() {
-  if (engine_ == nullptr || schedule_.now() < paused_until_) return;
+  if (!runs()) return;
   Bytes out;
   const jobs::Box only = test_box();
   for (;;) {

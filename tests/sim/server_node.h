@@ -1,15 +1,15 @@
 #pragma once
 // A parameter server's process (tally-ps): production engine behind a host stack that only wraps and unwraps.
-// Can pause, crash, and come back as another process with an empty table at the same address.
+// After a crash it comes back with an empty table at the same address.
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "frames.h"
+#include "host_stack.h"
 #include "jobs/binding.h"
 #include "ps/ps_engine.h"
 #include "rng.h"
@@ -26,19 +26,17 @@ struct ServerOptions {
   std::vector<jobs::Box> boxes;  // as a worker's
 };
 
-class ServerNode {
+class ServerNode final : public HostProcess {
  public:
   using Send = std::function<void(std::size_t index, Bytes frame)>;
   using Alarm = std::function<void(std::string)>;
 
   ServerNode(Schedule& schedule, std::uint64_t seed, ServerOptions options, Send send, Alarm alarm);
 
-  void receive(const Bytes& frame);
-  void pause(TimeNs until);
   void crash();  // the process is gone, and its sums
   void start();  // as a new process
 
-  [[nodiscard]] bool alive() const noexcept { return engine_ != nullptr; }
+  [[nodiscard]] bool alive() const noexcept override { return engine_ != nullptr; }
   [[nodiscard]] bool running() const noexcept;  // all its jobs run
   [[nodiscard]] const ps::PsEngine& engine() const noexcept { return *engine_; }
   [[nodiscard]] const ps::PsJobStatistics& counted(std::size_t job = 0) const {
@@ -50,20 +48,15 @@ class ServerNode {
   [[nodiscard]] const std::vector<std::string>& events() const noexcept { return events_; }
 
  private:
-  void service();
-  void wake_at(TimeNs when);
+  void take(std::span<const std::byte> datagram, const Ipv6& source) override;
+  void service() override;
 
-  Schedule& schedule_;
   Rng rng_;
   ServerOptions options_;
   Send send_;
   Alarm alarm_;
   std::unique_ptr<ps::PsEngine> engine_;
   std::vector<std::string> events_;
-  std::uint64_t life_ = 0;
-  TimeNs wake_ = kNever;
-  TimeNs paused_until_ = 0;
-  std::deque<Bytes> inbox_;  // what arrives while paused, as in a receive ring
 };
 
 }  // namespace tally::sim

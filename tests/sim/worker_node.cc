@@ -4,7 +4,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "host_stack.h"
 #include "jobs.h"
 #include "spans.h"
 #include "tally/check.h"
@@ -13,7 +12,7 @@ namespace tally::sim {
 
 WorkerNode::WorkerNode(Schedule& schedule, std::uint64_t seed, WorkerOptions options,
                        const Workload& workload, Agreement& agreement, Send send, Alarm alarm)
-    : schedule_(schedule),
+    : HostProcess(schedule, options.binding),
       rng_(seed),
       options_(std::move(options)),
       workload_(workload),
@@ -23,9 +22,8 @@ WorkerNode::WorkerNode(Schedule& schedule, std::uint64_t seed, WorkerOptions opt
 
 void WorkerNode::start() {
   if (alive()) return;
-  ++life_;
+  begin_life();
   leaving_ = false;
-  wake_ = kNever;
   generation_ = Generation{};
   submitted_ = completed_ = 0;
   engine::EngineOptions o;
@@ -48,11 +46,10 @@ void WorkerNode::start() {
 }
 
 void WorkerNode::crash() {
-  ++life_;
+  end_life();
   engine_.reset();
   running_.clear();
   outcomes_.clear();
-  inbox_.clear();
 }
 
 void WorkerNode::program_again() {
@@ -66,31 +63,10 @@ void WorkerNode::program_again() {
   service();
 }
 
-void WorkerNode::pause(TimeNs until) {
-  paused_until_ = std::max(paused_until_, until);
-  schedule_.at(until, [this] {
-    if (engine_ == nullptr || schedule_.now() < paused_until_) return;  // a longer pause began meanwhile
-    while (!inbox_.empty()) {
-      const Bytes frame = std::move(inbox_.front());
-      inbox_.pop_front();
-      receive(frame);
-    }
-    service();
-  });
-}
-
-void WorkerNode::receive(const Bytes& frame) {
-  if (engine_ == nullptr) return;
-  if (schedule_.now() < paused_until_) {
-    if (inbox_.size() < kInbox) inbox_.push_back(frame);
-    return;
-  }
-  const auto datagram = unwrap(frame, options_.binding);
-  if (datagram.data() == nullptr) return;
-  const auto box = box_of(source_of(frame));
-  if (!box) return;                                     // its transport hears the boxes it was told of
-  const Bytes exact(datagram.begin(), datagram.end());  // its own heap block: over-reads are found
-  engine_->receive(exact, schedule_.now(), *box);
+void WorkerNode::take(std::span<const std::byte> datagram, const Ipv6& source) {
+  const auto box = box_of(source);
+  if (!box) return;  // its transport hears the boxes it was told of
+  engine_->receive(datagram, schedule_.now(), *box);
   service();
 }
 
@@ -110,18 +86,8 @@ const jobs::Box& WorkerNode::box_for(std::size_t box) const {
   return *at;
 }
 
-void WorkerNode::wake_at(TimeNs when) {
-  if (when >= wake_) return;
-  wake_ = when;
-  schedule_.at(when, [this, when, life = life_] {
-    if (life != life_ || wake_ != when) return;
-    wake_ = kNever;
-    service();
-  });
-}
-
 void WorkerNode::service() {
-  if (engine_ == nullptr || schedule_.now() < paused_until_) return;
+  if (!runs()) return;
   Bytes out;
   for (;;) {
     while (auto completion = engine_->next_completion()) finish(std::move(*completion));

@@ -1,9 +1,8 @@
 #pragma once
 // A worker process: production engine, a host stack that only wraps and unwraps, and a program that runs the
-// workload's plan and checks every sum. Can pause, crash and come back as another process.
+// workload's plan and checks every sum.
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -15,6 +14,7 @@
 #include "engine/sparse_rows.h"
 #include "engine/worker_engine.h"
 #include "frames.h"
+#include "host_stack.h"
 #include "jobs/binding.h"
 #include "network.h"
 #include "schedule.h"
@@ -42,7 +42,7 @@ struct WorkerOptions {
   TimeNs backlog = kNever;  // what may wait for the wire, as udp's option: the rest waits in the engine
 };
 
-class WorkerNode {
+class WorkerNode final : public HostProcess {
  public:
   // Returns when the wire has taken it.
   using Send = std::function<TimeNs(std::size_t index, Bytes frame)>;
@@ -52,14 +52,12 @@ class WorkerNode {
   WorkerNode(Schedule& schedule, std::uint64_t seed, WorkerOptions options, const Workload& workload,
              Agreement& agreement, Send send, Alarm alarm);
 
-  void receive(const Bytes& frame);
-  void pause(TimeNs until);
   void crash();          // the process is gone
   void start();          // as a new process
   void program_again();  // a closed worker's program joins again
   void resume_service() { service(); }
 
-  [[nodiscard]] bool alive() const noexcept { return engine_ != nullptr; }
+  [[nodiscard]] bool alive() const noexcept override { return engine_ != nullptr; }
   [[nodiscard]] bool closed() const noexcept {
     return engine_ != nullptr && engine_->state() == engine::EngineState::kClosed;
   }
@@ -107,7 +105,8 @@ class WorkerNode {
     std::optional<engine::RowCollector> collector;
   };
 
-  void service();
+  void take(std::span<const std::byte> datagram, const Ipv6& source) override;
+  void service() override;
   void submit();
   void submit_one();
   template <class T>
@@ -115,11 +114,9 @@ class WorkerNode {
   void finish(engine::Completion completion);
   void check(const Running& op, const OperationStats& stats);
   void check_named(const Running& op, const OperationStats& stats);
-  void wake_at(TimeNs when);
   [[nodiscard]] std::optional<std::size_t> box_of(const Ipv6& source) const;
   [[nodiscard]] const jobs::Box& box_for(std::size_t box) const;
 
-  Schedule& schedule_;
   Rng rng_;
   std::uint64_t instance_ = 0;  // of the process that runs, or ran last
   WorkerOptions options_;
@@ -137,11 +134,7 @@ class WorkerNode {
   std::uint64_t failed_ = 0;
   std::string last_error_;
   bool leaving_ = false;
-  std::uint64_t life_ = 0;
-  TimeNs wake_ = kNever;
   TimeNs wire_free_ = 0;
-  TimeNs paused_until_ = 0;
-  std::deque<Bytes> inbox_;  // what arrives while paused, as in a socket buffer
 };
 
 }  // namespace tally::sim

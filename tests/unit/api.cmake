@@ -8,6 +8,7 @@ endif()
 enable_language(C)
 add_library(api_c_program OBJECT api_c_program.c)
 target_include_directories(api_c_program PRIVATE ${PROJECT_SOURCE_DIR}/include)
+target_compile_definitions(api_c_program PRIVATE TALLY_VERSION="${PROJECT_VERSION}")
 set_target_properties(api_c_program PROPERTIES C_STANDARD 99 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF)
 target_compile_options(api_c_program PRIVATE -Wall -Wextra -Wconversion -Wshadow -pedantic -Werror)
 

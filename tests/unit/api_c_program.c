@@ -162,7 +162,7 @@ int api_c_mistakes(const char* transport) {
   float value = 0.0F;
   tally_operation* operation = NULL;
 
-  EXPECT(strcmp(tally_version(), "0.1.0") == 0);
+  EXPECT(strcmp(tally_version(), TALLY_VERSION) == 0);
   EXPECT(strcmp(tally_code_name(TALLY_FELL_BEHIND), "TALLY_FELL_BEHIND") == 0);
   EXPECT(strcmp(tally_code_name(99), "TALLY_?") == 0);
 

@@ -98,6 +98,18 @@ TEST(Auth, NameAndTokenAreToldApart) {
   EXPECT_NE(job_key("a", ""), job_key("", "a"));
 }
 
+// A hint and no proof: 16 bits, other ones for other tokens but by chance.
+TEST(Auth, ACheckOfATokenTellsTokensApart) {
+  const std::uint16_t check = token_check(job_key("vgg", "secret"));
+  EXPECT_EQ(token_check(job_key("vgg", "secret")), check);
+  EXPECT_NE(token_check(job_key("vgg", "")), check);
+  EXPECT_NE(token_check(job_key("resnet", "secret")), check);
+  int same = 0;
+  for (int i = 0; i < 10'000; ++i)
+    same += token_check(job_key("vgg", "secret" + std::to_string(i))) == check ? 1 : 0;
+  EXPECT_LE(same, 3);
+}
+
 TEST(Auth, ASessionIsOfOneProcessOfOneRankInOneEpoch) {
   const auto with = [](std::uint64_t generation, std::uint32_t epoch, std::uint64_t result,
                        std::uint64_t cookie, std::uint64_t instance, std::uint16_t rank) {

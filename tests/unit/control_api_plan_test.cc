@@ -74,6 +74,7 @@ TEST(ControlPlans, EveryDeclaredJobIsThereOnceAndSaysWhyItHasNoPlan) {
   box.jobs.back().status.name = "elsewhere";
   box.jobs.back().status.boxes = members::BoxesStatus{
       .here = BoxIndex{1}, .home = BoxIndex{0}, .boxes = {{mapped({10, 0, 0, 1})}, {mapped({10, 0, 0, 2})}}};
+  box.jobs.back().status.servers.resize(2);
   box.jobs.push_back(box.jobs.back());
   box.jobs.back().status.name = "even";
   box.jobs.back().status.boxes->home = BoxIndex{1};
@@ -86,8 +87,9 @@ TEST(ControlPlans, EveryDeclaredJobIsThereOnceAndSaysWhyItHasNoPlan) {
   EXPECT_THAT(names, ElementsAre("bert", "resnet", "alone", "elsewhere", "even"));
   EXPECT_EQ(job_of(answer, "bert")["error"], "rank 1 at 10.9.0.4 is in no rack of the cluster");
   EXPECT_EQ(job_of(answer, "alone")["error"], "this box alone sums it");
-  EXPECT_EQ(job_of(answer, "elsewhere")["error"], "its home plans it, box 10.0.0.1: ask there");
+  EXPECT_EQ(job_of(answer, "elsewhere")["error"], "its plan is known to its home, box 10.0.0.1: ask there");
   EXPECT_EQ(job_of(answer, "elsewhere")["home"], "10.0.0.1");
+  EXPECT_EQ(job_of(answer, "elsewhere")["servers"], 2);
   EXPECT_EQ(job_of(answer, "elsewhere")["here"], false);
   EXPECT_EQ(job_of(answer, "even")["error"], "nobody is in it yet");
   box.plans = nullptr;

@@ -197,6 +197,34 @@ TEST(ControlResults, HealthNamesWhatIsNotWell) {
   EXPECT_EQ(api::health(box)["problems"].size(), 2U);
 }
 
+// Who asks how the box is hears of what no packet shows: the next start would fail, and nobody plans.
+TEST(ControlResults, HealthNamesARefusedFileAndAFleetThatIsAway) {
+  api::Snapshot box = make_snapshot();
+  box.jobs.pop_back();
+  api::FleetStatus fleet{.id = "rack1", .standing = "member", .since = box.now - 5 * kSecond};
+  const auto problems = [&] {
+    box.fleet = std::make_shared<const api::FleetStatus>(fleet);
+    return api::health(box)["problems"];
+  };
+  EXPECT_EQ(problems().size(), 0U);
+  fleet.standing = "away";
+  fleet.text = "no connection to http://10.0.0.1:2379";
+  ASSERT_EQ(problems().size(), 1U);
+  EXPECT_EQ(problems()[0]["text"],
+            "etcd does not answer since 5.0 s: no connection to http://10.0.0.1:2379; "
+            "jobs go on, nothing new is planned");
+  EXPECT_EQ(api::box_problems(box).size(), 0U) << "it is ready all the same";
+  fleet.standing = "taken";
+  fleet.text = "another box has the ID rack1";
+  EXPECT_EQ(problems()[0]["text"], "not in it: another box has the ID rack1");
+  fleet.standing = "joining";
+  fleet.text = "";
+  EXPECT_EQ(problems().size(), 0U);
+  box.reloads.last_good = false;
+  EXPECT_EQ(problems()[0]["text"],
+            "its file had errors when it was read last: no start from it would succeed");
+}
+
 TEST(ControlResults, HealthSaysWhetherTheBoxIsEnding) {
   api::Snapshot box = make_snapshot();
   box.jobs.pop_back();

@@ -1,5 +1,6 @@
 // What tallyctl makes of a daemon that does not behave as it should, or cannot serve it.
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -60,6 +61,22 @@ TEST(CtlConnection, WhoIsSentAwayHearsWhy) {
   const auto answer = connection->call("job.list", ctl::Json::object());
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().text, "64 clients already");
+}
+
+// As if it were the daemon's fault, that it has a bad file descriptor.
+TEST(CtlConnection, WhoMayOpenNoMoreFilesHearsThat) {
+  const Door door;
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto connection = client::Connection::open(door.path, kPatience);
+  const auto found = client::find_socket("", "");
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  ASSERT_FALSE(connection);
+  EXPECT_EQ(connection.error().text, "this process cannot open a socket: Too many open files");
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().text, "cannot look into /run/tally: Too many open files");
 }
 
 TEST(CtlConnection, WhatIsTooLongIsAnsweredBeforeItIsSent) {

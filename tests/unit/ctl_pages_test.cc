@@ -99,6 +99,14 @@ TEST(CtlPages, AFleetSaysSinceWhenEtcdIsGone) {
       page, HasSubstr("box rack1 of fleet /tally: ETCD IS GONE: it answered last 5.0 s ago (no connection to "
                       "http://10.0.0.1:2379); jobs go on, nothing new is planned\nwhat was known then:\n"));
   EXPECT_THAT(page, HasSubstr("nobody plans\n"));
+  fleet["known"] = false;
+  EXPECT_THAT(
+      ctl::page_text(Page::kFleet, fleet),
+      HasSubstr("NO ETCD YET: none since the start, 5.0 s ago (no connection to http://10.0.0.1:2379)"));
+  fleet["standing"] = "joining";
+  fleet["reason"] = "the ID rack1 is taken until a lease is over: 'rack1' at 10.0.0.9";
+  EXPECT_THAT(ctl::page_text(Page::kFleet, fleet), HasSubstr("/tally: joining: the ID rack1 is taken until"));
+  fleet["reason"] = "no connection to http://10.0.0.1:2379";
   fleet["standing"] = "refused";
   EXPECT_THAT(ctl::page_text(Page::kFleet, fleet), HasSubstr("ETCD REFUSES IT: no connection"));
   fleet["standing"] = "taken";

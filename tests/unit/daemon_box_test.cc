@@ -103,6 +103,25 @@ TEST_F(DaemonBox, ACoreThatStandsStillIsTold) {
   EXPECT_LT(watch.longest_silence(now), daemon::kStalled);
 }
 
+// Beside other busy threads it may happen several times in a second.
+TEST_F(DaemonBox, ACoreThatOftenStandsStillIsToldOnceAMinuteAndWhenItLasts) {
+  const auto stall = [&](int looks) {
+    stuck = 0;
+    for (int i = 0; i < looks; ++i) look();
+    stuck = 99;
+    look();
+  };
+  for (int i = 0; i < 20; ++i) stall(3);
+  EXPECT_EQ(journal.count("data core 0 has not done a turn for"), 1U) << journal.all();
+  EXPECT_EQ(journal.count("data core 0 runs again"), 1U) << journal.all();
+  stall(15);
+  EXPECT_EQ(journal.count("data core 0 has not done a turn for 1"), 2U) << journal.all();
+  EXPECT_EQ(journal.count("data core 0 runs again"), 2U) << journal.all();
+  look(60 * kSecond);
+  stall(3);
+  EXPECT_EQ(journal.count("busy thread? So it was 20 times since this was said last"), 1U) << journal.all();
+}
+
 TEST_F(DaemonBox, ACoreThatNeverDidATurnIsMissedFromTheStart) {
   stuck = 0;
   look(daemon::kStalled);

@@ -358,9 +358,10 @@ TEST_F(DaemonFleet, ThatNobodyIsTheHomeABoxSaysOnlyWhileItHearsTheFleet) {
 
 TEST_F(DaemonFleet, AJobThatWasDeclaredAsAnotherItLeaves) {
   const fleet::Json boxes{"10.0.0.1", "10.0.0.2"};
-  const auto declared = [&](int workers, int servers, const fleet::Json& at) {
-    const fleet::JobRecord record{.name = "vgg",
-                                  .spec = {{"workers", workers}, {"servers", servers}, {"boxes", at}}};
+  const auto declared = [&](int workers, int servers, const fleet::Json& at, std::optional<int> token = {}) {
+    fleet::JobRecord record{.name = "vgg",
+                            .spec = {{"workers", workers}, {"servers", servers}, {"boxes", at}}};
+    if (token) record.spec["token_check"] = *token;
     ASSERT_TRUE(server.apply(fleet::Put{"/site/job/vgg", fleet::text_of(record)}));
     run(3 * kSecond);
   };
@@ -374,9 +375,31 @@ TEST_F(DaemonFleet, AJobThatWasDeclaredAsAnotherItLeaves) {
   declared(4, 2, {"10.0.0.1"});
   EXPECT_EQ(link->status(now)->jobs.at(0).left,
             R"(the fleet has it with boxes ["10.0.0.1"], this box with ["10.0.0.1","10.0.0.2"])");
+  jobs[0].token_check = 17;
+  declared(4, 2, boxes, 18);
+  EXPECT_EQ(link->status(now)->jobs.at(0).left, "the fleet has it with another token than this box");
   EXPECT_EQ(home_in_store(), "");
-  declared(4, 2, boxes);
+  declared(4, 2, boxes, 17);
   EXPECT_EQ(home_in_store(), "rack1");
+}
+
+// A box of the version before says nothing of tokens.
+TEST_F(DaemonFleet, ItsHomeSaysWhichTokenAJobHas) {
+  const fleet::JobRecord record{
+      .name = "vgg", .spec = {{"workers", 4}, {"servers", 2}, {"boxes", {"10.0.0.1", "10.0.0.2"}}}};
+  ASSERT_TRUE(server.apply(fleet::Put{"/site/job/vgg", fleet::text_of(record)}));
+  give_job();
+  jobs[0].token_check = 17;
+  run(3 * kSecond);
+  EXPECT_EQ(home_in_store(), "rack1");
+  const auto said = [&] {
+    return fleet::read_job("vgg", server.pairs().at("/site/job/vgg").value)->spec["token_check"];
+  };
+  run(3 * kSecond);
+  EXPECT_EQ(said(), 17);
+  jobs[0].token_check = 18;
+  run(3 * kSecond);
+  EXPECT_EQ(said(), 18);
 }
 
 TEST_F(DaemonFleet, EachLifeOfABoxIsSeenOnce) {

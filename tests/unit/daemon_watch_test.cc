@@ -12,6 +12,7 @@ namespace tally::daemon_test {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 
 struct DaemonWatch : testing::Test {
@@ -104,6 +105,29 @@ TEST_F(DaemonWatch, SaysWhomAFormingJobWaitsFor) {
   EXPECT_THAT(
       look(),
       ElementsAre("job 'bulk': server 0 joined from :: (port w0); 5 of 5 ranks and 2 of 2 servers are here"));
+}
+
+TEST_F(DaemonWatch, SaysOfNobodyThatHeIsGoneWhenAllAreCalledBack) {
+  const members::RankStatus there{.joined = true, .instance = 9};
+  bulk = {.id = JobId{1}, .name = "bulk", .phase = members::JobPhase::kRunning, .world = 2};
+  bulk.ranks = {there, there};
+  look();
+  bulk.phase = members::JobPhase::kForming;
+  bulk.ranks = {{}, {}};
+  bulk.missing = 0b11;
+  EXPECT_THAT(look(), ElementsAre("job 'bulk': forming anew: its members are called back"));
+  bulk.ranks = {there, {}};
+  look();
+  bulk.ranks = {{}, {}};
+  EXPECT_THAT(look(), ElementsAre(HasSubstr("rank 0 is gone again")));
+}
+
+TEST_F(DaemonWatch, SaysOfNoRankThatItLeftWhenTheHomeEndsTheJob) {
+  bulk = {.id = JobId{1}, .name = "bulk", .phase = members::JobPhase::kRunning, .world = 2};
+  bulk.ranks = {{.joined = true}, {.joined = true}};
+  look();
+  bulk.phase = members::JobPhase::kDraining;
+  EXPECT_THAT(look(), ElementsAre("job 'bulk': draining: its members go from this box"));
 }
 
 struct DaemonWatchSession : DaemonWatch {

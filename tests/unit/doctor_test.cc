@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "doctor/doctor.h"
-#include "text/wrap.h"
+#include "text/text.h"
 
 namespace tally::doctor_test {
 namespace {

@@ -298,6 +298,24 @@ TEST(SparseRuns, OfFloatsAreOfTheirExponentsToo) {
   EXPECT_EQ(a, b);
 }
 
+// Each result moves the window by a chunk or a few. Were zeros said as soon as they may be, each would soon go alone.
+TEST(SparseRuns, StayLongThoughTheWindowMovesALittleAtATime) {
+  constexpr std::uint32_t kChunks = 2'560;
+  Rig rig({.window = 256, .largest_window = 256, .shards = 4, .sparse = true});
+  ASSERT_TRUE(rig.run_until_running());
+  Ints a(32 * kChunks);
+  for (std::uint32_t chunk = 0; chunk < kChunks; chunk += 50) a[std::size_t{32} * chunk] = 1;
+  Ints b = a;
+  const auto id = *rig[0].allreduce(std::span(a), rig.now);
+  (void)rig[1].allreduce(std::span(b), rig.now);
+  for (const auto& r : rig.finish(id)) {
+    ASSERT_TRUE(r);
+    EXPECT_LT(r->packets, 52 + kChunks / 10) << "of 52 chunks with values, and runs of zeros";
+  }
+  EXPECT_EQ(std::accumulate(a.begin(), a.end(), 0), 2 * 52);
+  EXPECT_EQ(a, b);
+}
+
 // Whatever the order of rows is: after a few chunks all are looked at. Dense ones are left alone.
 TEST(SparseRowsOnTheWire, AreFoundSoon) {
   for (const bool dense : {false, true}) {
@@ -440,6 +458,42 @@ TEST_F(SparseAlone, ARunIsRefusedWholeWhateverIsWrongWithOneOfItsChunks) {
   EXPECT_EQ(engine_->state(), engine::EngineState::kRunning);
   engine_->receive(run_of(kAllButOne), 3);
   EXPECT_EQ(engine_->statistics().results, 19U);
+}
+
+TEST_F(SparseAlone, ZerosThatTheWindowCutsOffWaitUntilItHasMovedByAQuarter) {
+  Ints more(32 * 100);  // chunks 20 to 119, and the window is 32
+  ASSERT_TRUE(engine_->allreduce(std::span(more), 2).has_value());
+  std::vector<Out> sent = drain(*engine_, 2);
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(header_of(sent[0].bytes).contributors.host(), 0xFFFU);
+  engine_->receive(run_of(0b11111), 3);
+  EXPECT_TRUE(drain(*engine_, 3).empty());
+  engine_->receive(box_.result_of(sent_[1].bytes), 3);
+  EXPECT_TRUE(drain(*engine_, 3).empty()) << "six more may be sent";
+  EXPECT_GT(engine_->deadline(), TimeNs{3}) << "a timer, and nothing at once";
+  engine_->receive(run_of(0b1100'0000), 3);
+  sent = drain(*engine_, 3);
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(header_of(sent[0].bytes).type, PacketType::kZeroRun);
+  EXPECT_EQ(header_of(sent[0].bytes).chunk.host(), 32U);
+  EXPECT_EQ(header_of(sent[0].bytes).contributors.host(), 0xFFU);
+}
+
+TEST_F(SparseAlone, TheLastZerosOfAnOperationAndValuesWaitForNothing) {
+  Ints more(32 * 13);  // chunks 20 to 32
+  Ints values(32 * 100, 1);
+  ASSERT_TRUE(engine_->allreduce(std::span(more), 2).has_value());
+  ASSERT_TRUE(engine_->allreduce(std::span(values), 2).has_value());
+  ASSERT_EQ(drain(*engine_, 2).size(), 1U);
+  engine_->receive(run_of(0b1), 3);
+  std::vector<Out> sent = drain(*engine_, 3);
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(header_of(sent[0].bytes).chunk.host(), 32U);
+  EXPECT_EQ(header_of(sent[0].bytes).flags, kFlagZero);
+  engine_->receive(run_of(0b10), 3);
+  sent = drain(*engine_, 3);
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(header_of(sent[0].bytes).chunk.host(), 33U);
 }
 
 // A copy of such a result answers peers as others do.

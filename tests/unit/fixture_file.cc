@@ -137,6 +137,7 @@ class Reader {
     j->window = line.as<std::uint32_t>("window");
     j->span = line.as<std::uint32_t>("span");
     j->members = members_of(j->world);
+    j->sparse = line.has("sparse");
     j->slots.count = jobs::pool_lines(j->window, j->shards, j->elements);
     j->slots.first =
         line.has("memory") ? jobs::job_of(plan_->jobs.at(line.at("memory")))->slots.first : plan_->lines;

@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "parsed_twice.h"
+#include "agree.h"
 #include "pipeline/fused.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/reply.h"
@@ -177,6 +177,10 @@ class Runner {
     std::vector<std::string> seen{"verdict " + text(out, ' ')};
     counters(before, after, seen);
     frames(out, seen);
+    while (pipeline_.owes()) {
+      std::vector<std::byte> datagram(kHeaderBytes + std::size_t{4} * out.job->elements);
+      frames(pipeline_.owed(datagram), seen);
+    }
     if (out.reject) seen.push_back("reject " + reject(out, buffer.frame));
     if (out.nack) seen.push_back("nack " + nack(buffer.frame));
     if (out.verdict == Verdict::kHandOver) seen.push_back("owner " + number(out.owner));

@@ -151,7 +151,10 @@ TEST_F(FleetMember, TwoOfOneIdAreToldApart) {
   start();
   bed.add("a");
   Bed::Box& twin = bed.boxes.back();
-  bed.run(11 * kSecond);
+  bed.run(4 * kSecond);
+  EXPECT_EQ(twin.member->standing().kind, Standing::Kind::kJoining);
+  EXPECT_EQ(twin.member->standing().text, "the ID a is taken until a lease is over: 'a' at 10.0.0.2");
+  bed.run(7 * kSecond);
   EXPECT_EQ(twin.member->standing().kind, Standing::Kind::kTaken);
   EXPECT_EQ(twin.member->standing().text, "another box has the ID a: 'a' at 10.0.0.2");
   EXPECT_EQ(bed.boxes[0].member->standing().kind, Standing::Kind::kMember);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "fleet/records.h"
+#include "fleet/seats.h"
 #include "fleet_bed.h"
 #include "rng.h"
 
@@ -30,6 +31,43 @@ TEST(FleetRecords, WhatIsWrittenIsRead) {
   EXPECT_EQ(read_job("resnet", text_of(job)), job);
   const SeatRecord seat{"rack1", 7};
   EXPECT_EQ(read_seat(text_of(seat)), seat);
+}
+
+// Word for word what boxes wrote before there were set rates, limits of boxes, generations and checks of tokens.
+TEST(FleetRecords, RecordsOfTheVersionBeforeAreRead) {
+  EXPECT_EQ(read_box(R"({"format":1,"name":"a","life":"fedcba9876543210","since":1700000000,)"
+                     R"("addresses":["10.0.0.2"],"rate":100000000000,"cores":4,"free_slots":4096,)"
+                     R"("free_bytes":67108864})"),
+            box_record("a", 0xfedcba9876543210U));
+  EXPECT_EQ(read_facts(R"({"format":1,"number":"1","ranks":["10.0.1.1","10.0.1.2"],"servers":["10.0.2.1"],)"
+                       R"("boxes":["10.0.0.2","10.0.0.3"],"usable":"3"})"),
+            facts_of());
+  const auto job = read_job("j", R"({"format":1,"spec":{"workers":4,"servers":2,"boxes":["10.0.0.2"]}})");
+  ASSERT_TRUE(job);
+  EXPECT_EQ(job->spec["workers"], 4);
+  EXPECT_EQ(read_seat(R"({"format":1,"box":"a","life":"7"})"), (SeatRecord{"a", 7}));
+}
+
+// Boxes of a fleet are not all upgraded at once.
+TEST(FleetRecords, WhatALaterVersionAddsIsPassedOver) {
+  const auto later = [](std::string record) {
+    return record.insert(record.size() - 1, R"(,"later":{"deep":[1,{"x":null}]},"also":"text")");
+  };
+  const BoxRecord box = box_record("a", 77);
+  EXPECT_EQ(read_box(later(text_of(box))), box);
+  EXPECT_EQ(read_seat(later(text_of(SeatRecord{"a", 7}))), (SeatRecord{"a", 7}));
+  EXPECT_EQ(read_facts(later(text_of(facts_of(17)))), facts_of(17));
+  EXPECT_EQ(read_plan({"j", 3}, later(text_of(plan_of("j", 3)))), plan_of("j", 3));
+  // Of a job it stays, if it stands where it belongs, whoever writes the record again.
+  const JobRecord job{.name = "j", .spec = Json{{"workers", 4}, {"later", {1, 2}}}};
+  const auto read = read_job("j", later(text_of(job)));
+  EXPECT_EQ(read, job);
+  const OwnJob home{.record = {.name = "j", .spec = Json{{"workers", 5}}}};
+  EXPECT_EQ(declared_anew(*read, home).spec, (Json{{"workers", 5}, {"later", {1, 2}}}));
+  // What older versions would get wrong has another format, and is nothing to them.
+  std::string other = later(text_of(box));
+  other.replace(other.find(":1"), 2, ":2");
+  EXPECT_EQ(read_box(other).error(), "it is of format 2, and this program reads format 1");
 }
 
 // As large as one can be: etcd takes 1.5 MiB.
@@ -127,7 +165,8 @@ TEST(FleetRecords, ABadRecordSaysWhatIsWrong) {
       {R"({"format":1})", "box is missing"},
       {R"({"format":2,"box":"a","life":"1"})", "it is of format 2, and this program reads format 1"},
       {R"({"format":"1","box":"a","life":"1"})", "format is no whole number from 1 to"},
-      {R"({"format":1,"box":"a","life":"1","more":0})", "it has an unknown member 'more'"},
+      {R"({"format":1,"box":"a","life":"1","more":0,"more":1})", "the member 'more' stands twice in it"},
+      {R"({"format":1,"box":"a","more":{"life":"1"}})", "life is missing"},
       {R"({"format":1,"box":"a","box":"b","life":"1"})", "the member 'box' stands twice in it"},
       {R"({"format":1,"box":"a b","life":"1"})", "box is no name"},
       {R"({"format":1,"box":7,"life":"1"})", "box is no text"},

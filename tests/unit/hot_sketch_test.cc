@@ -75,6 +75,35 @@ TEST(HotSketch, no_count_is_outside_its_bounds_and_no_frequent_key_is_missing) {
   EXPECT_GT(frequent_keys, 10U);
 }
 
+TEST(HotSketch, it_grows_and_what_was_counted_keeps_its_bounds) {
+  const bench::Zipf zipf(20'000, 1.05);
+  std::mt19937_64 random(8);
+  Sketch sketch(64, 1);
+  std::map<Key, std::uint32_t> truth;
+  for (int batch = 0; batch < 200; ++batch) {
+    std::set<Key> keys;
+    for (int i = 0; i < 200; ++i) keys.insert(zipf.draw(random));
+    if (batch == 60) {
+      const auto seen = sketch.seen();
+      sketch.grow(60);
+      EXPECT_EQ(sketch.counters(), 64U);
+      sketch.grow(4'000);
+      EXPECT_EQ(sketch.counters(), 4'096U);
+      EXPECT_EQ(sketch.seen().size(), seen.size());
+      for (const Counted& one : seen) EXPECT_EQ(sketch.find(one.key).count, one.count);
+    }
+    sketch.add(std::vector<Key>(keys.begin(), keys.end()));
+    for (const Key key : keys) ++truth[key];
+  }
+  for (const auto& [key, count] : truth) {
+    const Counted found = sketch.find(key);
+    if (found.count == 0) continue;
+    EXPECT_GE(found.count, count) << key;
+    EXPECT_LE(found.least(), count) << key;
+  }
+  EXPECT_GT(sketch.seen().size(), 1'000U);
+}
+
 TEST(HotSketch, what_ages_is_worth_half_and_small_counts_keep_their_sum) {
   Sketch sketch(65'536, 1);
   std::vector<Key> once(10'000);

@@ -5,7 +5,7 @@ tally_test(kv_parts_test PURE
 tally_fewer_seeds(10 kv_random_test.cc)
 tally_test(kv_test
   SOURCES kv_system.cc kv_app_test.cc kv_trouble_test.cc kv_random_test.cc
-  LABEL unit LINK tally_kv)
+  LABEL unit LINK tally_kv_server tally_kv)
 tally_test(kv_table_test
-  SOURCES kv_system.cc kv_hot_rows_test.cc kv_table_review_test.cc kv_table_test.cc
+  SOURCES kv_system.cc kv_hot_rows_test.cc kv_table_late_test.cc kv_table_review_test.cc kv_table_test.cc
   LABEL unit LINK tally_kv_table tally_kv_server tally_kv)

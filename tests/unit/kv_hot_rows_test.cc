@@ -5,12 +5,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "kv/sameness.h"
+#include "tally/mix64.h"
 
 namespace tally::kv {
 namespace {
@@ -24,8 +27,8 @@ class KvHotRows : public testing::Test {
   KvHotRows() {
     for (std::uint32_t rank = 0; rank < 2; ++rank) workers_.push_back(made(rank, 0));
   }
-  static HotRows made(std::uint32_t rank, int number) {
-    return *HotRows::create({.width = 1, .most_hot = 2, .every = 16, .number = number}, rank, 2, 4);
+  static HotRows made(std::uint32_t rank, int number, std::size_t most_hot = 2) {
+    return *HotRows::create({.width = 1, .most_hot = most_hot, .every = 16, .number = number}, rank, 2);
   }
   // Each pushes `value` for each key. What was cold is added up here.
   std::vector<std::shared_ptr<HotSums>> summed(const std::vector<Key>& keys, float value) {
@@ -71,7 +74,7 @@ class KvHotRows : public testing::Test {
     if (const auto change = begin_next()) workers_[0].take(came(*change));
   }
   std::vector<HotRows> workers_;
-  std::map<Key, float> cold_;
+  std::unordered_map<Key, float> cold_;
 };
 
 TEST_F(KvHotRows, RowsComeWithWhatTheServerHadAndAreAddedTo) {
@@ -85,6 +88,21 @@ TEST_F(KvHotRows, RowsComeWithWhatTheServerHadAndAreAddedTo) {
   EXPECT_EQ(*workers_[0].find(1), 8);
   EXPECT_EQ(*workers_[1].find(2), 6);
   EXPECT_EQ(cold_[1], 6) << "hot, it is nothing to the servers";
+}
+// The largest one counts, whichever comes first: with too few counters the rare keys of each push take those of all others.
+TEST_F(KvHotRows, APushWithoutKeysInFrontDoesNotHideTheKeysThatAllHave) {
+  for (std::uint32_t rank = 0; rank < 2; ++rank) workers_[rank] = made(rank, 0, 200);
+  round({});
+  for (std::uint64_t i = 0; i < 6; ++i) {
+    std::vector<Key> keys{kMaxKey - 1, kMaxKey};
+    for (std::uint64_t each = 0; each < 60'000; ++each) keys.push_back(mix64(60'000 * i + each) >> 1);
+    std::sort(keys.begin(), keys.end());
+    round(keys);
+  }
+  for (const HotRows& worker : workers_) {
+    EXPECT_NE(worker.find(kMaxKey - 1), nullptr);
+    EXPECT_NE(worker.find(kMaxKey), nullptr);
+  }
 }
 TEST_F(KvHotRows, ARowThatLeavesIsBroughtBackByOneWorker) {
   for (int i = 0; i < 3; ++i) round({1, 2});

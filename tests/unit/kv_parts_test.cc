@@ -294,6 +294,42 @@ TEST(KvMerge, APushAfterALossBeginsNoRoundAndJoinsThoseThatTheLostOneIsIn) {
   }
 }
 
+// Who is in it is told, and so is who comes later: nobody waits for somebody who has had an answer.
+TEST(KvMerge, ARoundThatThereIsNoRoomForFailsForAllAndTheNextIsAnother) {
+  std::size_t room = 0;
+  MergeRounds<float> rounds(2, [&room](std::size_t bytes) {
+    if (bytes > room) throw Failure(ErrorCode::kRefused, std::to_string(bytes) + " bytes");
+  });
+  const KVPairs<float> data{{1, 2}, {1, 1, 1, 1}, {}, 0};
+  const std::size_t bytes = 2 * (2 * sizeof(Key) + 4 * sizeof(float));
+  const auto why = [&](int rank) -> std::string {
+    try {
+      EXPECT_TRUE(rounds.add(from(rank), data).empty());
+      return "";
+    } catch (const Failure& failure) {
+      return failure.what();
+    }
+  };
+  room = bytes - 1;
+  EXPECT_EQ(why(0), std::to_string(bytes) + " bytes");
+  room = 10 * bytes;
+  EXPECT_EQ(why(0), "") << "the next round";
+  EXPECT_EQ(rounds.bytes(), bytes + 2 * sizeof(Key)) << "of the one that failed its keys";
+  EXPECT_EQ(why(1), std::to_string(bytes) + " bytes") << "of the first round, though there is room now";
+  EXPECT_EQ(rounds.bytes(), bytes);
+  const auto complete = rounds.add(from(1), data);
+  ASSERT_EQ(complete.size(), 1U);
+  EXPECT_EQ(complete[0].data.vals[0], 2);
+  EXPECT_EQ(rounds.bytes(), 0U);
+  // A loss ends rounds, and who has been told is not told again.
+  room = bytes;
+  EXPECT_EQ(why(0), "");
+  room = 0;
+  EXPECT_NE(why(0), "");
+  EXPECT_EQ(rounds.take_hopeless(1).size(), 1U);
+  EXPECT_EQ(rounds.bytes(), 0U);
+}
+
 TEST(KvMerge, OtherNumbersOfValuesAreRefusedAndTheRoundGoesOn) {
   MergeRounds<float> rounds(2);
   EXPECT_TRUE(rounds.add(from(0), {{1}, {1}, {}, 0}).empty());

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -76,8 +77,29 @@ TEST(KvRows, MemoryIsBounded) {
     EXPECT_EQ(failure.code(), ErrorCode::kRefused);
   }
   EXPECT_GT(key, 100U);
-  EXPECT_LE(rows.bytes(), std::size_t{3} << 19);
+  EXPECT_LE(rows.bytes(), std::size_t{1} << 20);
   rows.push(std::vector<Key>{0}, {}, vals.size(), vals.data(), 0);  // what is there goes on
+}
+// The table of places doubles, pages come whole, and a long row has memory of its own.
+TEST(KvRows, NoneOfItExceedsTheBoundByAStep) {
+  for (const std::size_t length : {0U, 1U, 7U, 9000U, 16'384U, 16'385U, 100'000U}) {
+    constexpr std::size_t kBound = 3'000'000;
+    Rows rows({.most_bytes = kBound});
+    const std::vector<float> vals(100 * length);
+    std::size_t refused = 0;
+    for (Key key = 0; key < 200'000 && refused < 10; key += 100) {
+      std::vector<Key> keys(length > 1000 ? 1 : 100);
+      std::iota(keys.begin(), keys.end(), key);
+      try {
+        rows.push(keys, {}, length, vals.data(), 0);
+      } catch (const Failure&) {
+        ++refused;
+      }
+      ASSERT_LE(rows.bytes(), kBound) << "rows of " << length;
+    }
+    EXPECT_EQ(refused, 10U) << "rows of " << length;
+    EXPECT_GT(rows.bytes(), kBound / 3);
+  }
 }
 
 }  // namespace

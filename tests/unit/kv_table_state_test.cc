@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,10 +25,12 @@ class KvTableState : public testing::Test {
     int message = 0;
     std::vector<float> rows{};
     std::string failure{};
+    std::uint64_t round = 0;
   };
 
   int say(int rank, TableMessage message) {
     message.terms = terms_;
+    message.rounds += before_;
     // As it comes from the wire.
     const SArray<std::byte> bytes = encode(message);
     KVMeta from;
@@ -45,14 +48,27 @@ class KvTableState : public testing::Test {
   }
   void keep(std::vector<TableAnswer>& answers) {
     for (TableAnswer& one : answers)
-      answered_.push_back(
-          {one.to.timestamp, std::move(one.rows), one.failure ? one.failure->what() : std::string()});
+      answered_.push_back({one.to.timestamp, std::move(one.rows),
+                           one.failure ? one.failure->what() : std::string(), one.round});
+  }
+  void pass_time(TimeNs now) {
+    std::vector<TableAnswer> answers;
+    state_->pass_time(now, answers);
+    keep(answers);
   }
   int pull(int rank, std::uint64_t rounds, const std::vector<Key>& keys) {
     return say(rank, {.act = TableAct::kPull, .rounds = rounds, .keys = keys});
   }
   int push(int rank, std::uint64_t rounds, const std::vector<Key>& keys, const std::vector<float>& rows) {
-    return say(rank, {.act = TableAct::kPush, .rounds = rounds, .keys = keys, .rows = rows});
+    return say(rank, {.act = TableAct::kPush, .rounds = rounds, .set = set_, .keys = keys, .rows = rows});
+  }
+  // Rounds of both, which those of the test come behind in the same session: a set more in each.
+  void have_sets_up_to(std::uint32_t last) {
+    for (set_ = 1; set_ <= last; ++set_, ++before_) {
+      push(0, 0, {}, {});
+      push(1, 0, {}, {});
+    }
+    --set_;
   }
   int fetch(int rank, std::uint64_t rounds, std::uint32_t set, const std::vector<Key>& keys) {
     return say(rank, {.act = TableAct::kFetch, .rounds = rounds, .set = set, .keys = keys});
@@ -84,6 +100,7 @@ class KvTableState : public testing::Test {
     const Answered* const answer = answer_to(message);
     return answer == nullptr ? "no answer" : answer->failure;
   }
+  static std::size_t bytes_of_push(std::size_t keys) { return 64 + keys * (sizeof(Key) + sizeof(float)); }
   // A round in which both push what is given to `key`.
   void round(std::uint64_t rounds, const std::vector<Key>& keys, float value) {
     const std::vector<float> rows(keys.size(), value);
@@ -94,6 +111,8 @@ class KvTableState : public testing::Test {
 
   TableTerms terms_{.width = 1, .rule = Rule::kSum, .rate = 0, .most_hot = 8, .every = 16};
   std::optional<TableState> state_{std::in_place, 7, 2};
+  std::uint64_t before_ = 0;
+  std::uint32_t set_ = 0;  // of pushes
   std::vector<Answered> answered_;
   int next_ = 0;
 };
@@ -154,9 +173,146 @@ TEST_F(KvTableState, AnotherRoundThanTheServersIsRefused) {
               HasSubstr("for worker 0 1 rounds of table 7 have ended, and for this server 0"));
 }
 
+// --- Rounds that do not wait for all.
+
+// Three workers; a round waits for two of them, or 50 ms.
+class KvTableLate : public KvTableState {
+ protected:
+  KvTableLate() {
+    terms_.least = 2;
+    terms_.age = 50;
+    state_.emplace(7, 3);
+    pass_time(kSecond);
+  }
+  [[nodiscard]] std::uint64_t round_of(int message) const {
+    EXPECT_EQ(failure_of(message), "");
+    return waits(message) ? kNever : answer_to(message)->round;
+  }
+};
+
+TEST_F(KvTableLate, ARoundEndsWithAsManyAsItWaitsForAndWhoIsLateIsInTheNext) {
+  const int first = push(0, 0, {1}, {1});
+  EXPECT_TRUE(waits(first));
+  EXPECT_THAT(rows_of(pull(0, 0, {1})), ElementsAre(0)) << "of a round that is not over";
+  const int second = push(2, 0, {1, 2}, {10, 10});
+  EXPECT_EQ(round_of(first), 0U);
+  EXPECT_EQ(round_of(second), 0U);
+  const int late = push(1, 0, {1}, {100});
+  EXPECT_TRUE(waits(late));
+  EXPECT_THAT(rows_of(pull(1, 0, {1, 2})), ElementsAre(11, 10)) << "of one who has not heard of the round";
+  push(0, 1, {2}, {1000});
+  EXPECT_EQ(round_of(late), 1U) << "carried";
+  EXPECT_THAT(rows_of(pull(1, 2, {1, 2})), ElementsAre(111, 1010));
+  EXPECT_EQ(state_->rounds(), 2U);
+}
+TEST_F(KvTableLate, ARoundEndsWhenItsAgeIsOverCountedFromItsFirstPush) {
+  EXPECT_EQ(state_->due(), kNever);
+  pass_time(2 * kSecond);
+  EXPECT_EQ(state_->rounds(), 0U) << "nobody has pushed";
+  const int alone = push(1, 0, {1}, {5});
+  EXPECT_EQ(state_->due(), 2 * kSecond + 50 * kMillisecond);
+  pass_time(state_->due() - 1);
+  EXPECT_TRUE(waits(alone));
+  pass_time(state_->due());
+  EXPECT_EQ(round_of(alone), 0U);
+  EXPECT_EQ(state_->due(), kNever);
+  EXPECT_THAT(rows_of(pull(0, 0, {1})), ElementsAre(5));
+}
+TEST_F(KvTableLate, WithoutLeastARoundWaitsForAllOrItsAge) {
+  terms_.least = 0;
+  const int first = push(0, 0, {1}, {1});
+  push(1, 0, {1}, {1});
+  EXPECT_TRUE(waits(first));
+  push(2, 0, {1}, {1});
+  EXPECT_EQ(round_of(first), 0U);
+  push(0, 1, {1}, {1});
+  const TimeNs due = state_->due();
+  pass_time(due - 1);
+  push(1, 1, {1}, {1});
+  EXPECT_EQ(state_->due(), due) << "it is the first that counts";
+  pass_time(due);
+  EXPECT_EQ(state_->rounds(), 2U);
+}
+TEST_F(KvTableLate, APushThatFindsNoRoomIsRefusedAndTheRoundOfTheOthersGoesOn) {
+  const int first = push(0, 0, {1}, {1});
+  state_->set_bound(state_->bytes() + 8);
+  EXPECT_THAT(failure_of(push(1, 0, {1}, {10})), HasSubstr("no room for a round"));
+  EXPECT_TRUE(waits(first));
+  pass_time(state_->due());
+  EXPECT_THAT(rows_of(pull(0, 1, {1})), ElementsAre(1));
+}
+TEST_F(KvTableLate, SumsAreAppliedOnceByTheRule) {
+  terms_.rule = Rule::kSgd;
+  terms_.rate = 0.5F;
+  push(0, 0, {5}, {8});
+  push(1, 0, {5}, {8});
+  EXPECT_THAT(rows_of(pull(1, 1, {5})), ElementsAre(-8));
+}
+TEST_F(KvTableLate, ALostWorkersPushCountsAndNobodyWaitsForItsNext) {
+  const int only = push(0, 0, {1}, {1});
+  lose(0);
+  EXPECT_TRUE(waits(only));
+  EXPECT_EQ(round_of(push(1, 0, {1}, {10})), 0U);
+  EXPECT_THAT(rows_of(pull(2, 0, {1})), ElementsAre(11));
+  const int next = push(1, 1, {1}, {100});
+  EXPECT_TRUE(waits(next));
+  lose(2);
+  EXPECT_EQ(round_of(next), 1U) << "nobody else is left";
+  EXPECT_EQ(failure_of(close(1, 2)), "");
+  push(1, 0, {1}, {1000});  // another session, without them
+  EXPECT_THAT(rows_of(pull(1, 1, {1})), ElementsAre(1111));
+}
+TEST_F(KvTableLate, WhoClosesIsNotWaitedForAndWaitsForTheOthers) {
+  const int first = close(0, 0);
+  const int second = close(2, 0);
+  EXPECT_EQ(round_of(push(1, 0, {1}, {1})), 0U);
+  EXPECT_EQ(round_of(push(1, 1, {1}, {1})), 1U);
+  EXPECT_TRUE(waits(first) && waits(second));
+  lose(2);
+  EXPECT_TRUE(waits(first));
+  const int last = close(1, 2);
+  EXPECT_EQ(failure_of(first) + failure_of(last), "");
+  EXPECT_TRUE(waits(second)) << "nobody is there to hear it";
+  EXPECT_THAT(rows_of(pull(1, 0, {1})), ElementsAre(2));
+}
+TEST_F(KvTableLate, ACloseDoesNotEndTheRoundOfOthersButForLackOfThem) {
+  const int pushed = push(0, 0, {1}, {1});
+  close(1, 0);
+  EXPECT_TRUE(waits(pushed));
+  close(2, 0);
+  EXPECT_EQ(round_of(pushed), 0U);
+}
+TEST_F(KvTableLate, TheOthersGoOnWithoutWhoLeavesAndItIsToldSo) {
+  const int pushed = push(0, 0, {1}, {1});
+  leave(1, 0);
+  EXPECT_TRUE(waits(pushed));
+  EXPECT_THAT(failure_of(pull(1, 0, {1})), "worker 1 has left table 7, which the others go on with");
+  EXPECT_EQ(failure_of(leave(1, 0)), "");
+  EXPECT_EQ(round_of(push(2, 0, {1}, {1})), 0U);
+  const int closed = close(0, 1);
+  EXPECT_TRUE(waits(closed));
+  close(2, 1);
+  EXPECT_EQ(failure_of(closed), "");
+  EXPECT_THAT(rows_of(pull(1, 0, {1})), ElementsAre(2)) << "a session begins";
+}
+TEST_F(KvTableLate, WhatCannotBeIsRefusedAndHotRowsAreAmongIt) {
+  EXPECT_THAT(failure_of(pull(0, 1, {1})), HasSubstr("1 rounds of table 7 have ended"));
+  EXPECT_THAT(failure_of(fetch(0, 0, 1, {1})), HasSubstr("table 7 is asynchronous, and has no hot rows"));
+  push(0, 0, {1}, {1});
+  EXPECT_THAT(failure_of(push(0, 0, {1}, {1})), HasSubstr("pushed twice in a round"));
+  terms_.age = 51;
+  const int other = push(1, 0, {1}, {1});
+  EXPECT_THAT(failure_of(other), AllOf(HasSubstr("age 50 at worker 0"), HasSubstr("age 51 at worker 1")));
+  terms_.age = 50;
+  EXPECT_THAT(failure_of(push(0, 0, {1}, {1})), HasSubstr("age 50 at worker 0")) << "it is over for all";
+  for (int rank = 0; rank < 3; ++rank) leave(rank, 0);
+  EXPECT_THAT(rows_of(pull(0, 0, {1})), ElementsAre(0)) << "and nothing of the round is left";
+}
+
 // --- Rows that move.
 
 TEST_F(KvTableState, AHotRowIsReadOnceMoreByWhoFetchesItAndWaitedForByWhoPulls) {
+  have_sets_up_to(1);
   round(0, {1, 2}, 3);
   EXPECT_THAT(rows_of(fetch(0, 1, 1, {1})), ElementsAre(6));
   EXPECT_THAT(rows_of(fetch(1, 1, 1, {1})), ElementsAre(6));
@@ -166,6 +322,7 @@ TEST_F(KvTableState, AHotRowIsReadOnceMoreByWhoFetchesItAndWaitedForByWhoPulls) 
   EXPECT_THAT(rows_of(waiting), ElementsAre(60, 6));
 }
 TEST_F(KvTableState, APushOfARowThatIsAwayWaitsUntilItIsBack) {
+  have_sets_up_to(1);
   fetch(0, 0, 1, {1});
   const int first = push(0, 0, {1}, {5});
   const int second = push(1, 0, {}, {});
@@ -175,6 +332,7 @@ TEST_F(KvTableState, APushOfARowThatIsAwayWaitsUntilItIsBack) {
   EXPECT_THAT(rows_of(pull(0, 1, {1})), ElementsAre(105));
 }
 TEST_F(KvTableState, AFetchOfARowThatIsOnItsWayBackWaits) {
+  have_sets_up_to(2);
   fetch(0, 0, 1, {1});
   const int early = fetch(1, 0, 3, {1});
   EXPECT_TRUE(waits(early));
@@ -183,6 +341,7 @@ TEST_F(KvTableState, AFetchOfARowThatIsOnItsWayBackWaits) {
   EXPECT_TRUE(waits(pull(0, 0, {1})));
 }
 TEST_F(KvTableState, AnOldFetchThatComesAgainTakesNothingAway) {
+  have_sets_up_to(4);
   fetch(0, 0, 1, {1});
   bring(0, 0, 2, {1}, {4});
   EXPECT_THAT(rows_of(fetch(0, 0, 1, {1})), ElementsAre(4));
@@ -192,6 +351,7 @@ TEST_F(KvTableState, AnOldFetchThatComesAgainTakesNothingAway) {
   EXPECT_THAT(rows_of(pull(1, 0, {1})), ElementsAre(4));
 }
 TEST_F(KvTableState, AnOldRowThatComesAgainChangesNothing) {
+  have_sets_up_to(2);
   fetch(0, 0, 1, {1});
   bring(0, 0, 2, {1}, {4});
   round(0, {1}, 1);
@@ -201,7 +361,28 @@ TEST_F(KvTableState, AnOldRowThatComesAgainChangesNothing) {
   bring(0, 0, 2, {1}, {4});
   EXPECT_TRUE(waits(pull(1, 1, {1})));
 }
+// By a mistake, or by somebody who means it: nothing that is older than the set one has heard of comes back.
+TEST_F(KvTableState, ASetThatNoRoundHasLedToIsNotBelieved) {
+  fetch(0, 0, 1, {1});
+  const auto leap = HasSubstr("worker 1 speaks of set 900 of the hot keys of table 7, and the last round had set 0");
+  EXPECT_THAT(failure_of(bring(1, 0, 900, {}, {})), leap);
+  EXPECT_THAT(failure_of(fetch(1, 0, 900, {5})), leap);
+  EXPECT_THAT(failure_of(bring(1, 0, 2, {}, {})), HasSubstr("set 2"));
+  set_ = 1;
+  push(0, 0, {}, {});
+  set_ = 900;
+  EXPECT_THAT(failure_of(push(1, 0, {}, {})), leap) << "in its push neither";
+  set_ = 0;
+  push(1, 0, {}, {});
+  EXPECT_THAT(failure_of(bring(1, 1, 2, {}, {})), HasSubstr("set 2")) << "not all were in set 1";
+  set_ = 1;
+  push(0, 1, {}, {});
+  push(1, 1, {}, {});
+  EXPECT_THAT(rows_of(bring(1, 2, 2, {1}, {70})), IsEmpty());
+  EXPECT_THAT(rows_of(pull(0, 2, {1})), ElementsAre(70));
+}
 TEST_F(KvTableState, ARowThatWasNeverFetchedIsNotBroughtBack) {
+  have_sets_up_to(8);
   round(0, {1}, 1);
   bring(0, 9, 9, {1}, {1000});
   EXPECT_THAT(rows_of(pull(1, 1, {1})), ElementsAre(2));
@@ -249,6 +430,7 @@ TEST_F(KvTableState, OfSeveralWhoBringARowTheOneWithTheMostRoundsHasItRight) {
   }
 }
 TEST_F(KvTableState, WhoNeverHadALaterSetsRowsReleasesThem) {
+  have_sets_up_to(1);
   round(0, {1, 2}, 1);
   fetch(0, 1, 1, {1});
   fetch(1, 1, 1, {1});
@@ -256,6 +438,7 @@ TEST_F(KvTableState, WhoNeverHadALaterSetsRowsReleasesThem) {
   lose(1);
   bring(0, 1, 1, {1}, {30});
   leave(0, 1);
+  before_ = 0;
   EXPECT_THAT(rows_of(pull(0, 0, {1, 2})), ElementsAre(30, 2));
 }
 TEST_F(KvTableState, ARowWhoseWorkersAreAllLostIsNamed) {
@@ -322,13 +505,66 @@ TEST_F(KvTableState, AnotherWidthThanThatOfTheRowsIsRefused) {
   terms_.width = 3;
   EXPECT_THAT(failure_of(pull(1, 0, {1})), "table 7 has rows of width 1, and worker 1 has width 3");
 }
-TEST_F(KvTableState, TheBoundIsOfRowsAndARoundThatExceedsItChangesNothing) {
+TEST_F(KvTableState, ARoundWhoseRowsExceedTheBoundChangesNothing) {
   round(0, {1}, 1);
-  state_->set_bound(state_->bytes() + 8);
   const int first = push(0, 1, {1}, {1});
-  push(1, 1, {1, 2, 3}, {1, 1, 1});
-  EXPECT_THAT(failure_of(first), HasSubstr("no room for more rows"));
+  std::vector<Key> many(1000);  // for which the table must grow
+  std::iota(many.begin(), many.end(), 1U);
+  const std::vector<float> rows(many.size(), 1);
+  state_->set_bound(state_->bytes() + bytes_of_push(many.size()));
+  push(1, 1, many, rows);
+  EXPECT_THAT(failure_of(first), AllOf(HasSubstr("no room for more rows: 1 row"), HasSubstr("--memory")));
   EXPECT_THAT(rows_of(pull(0, 1, {1})), ElementsAre(2));
+}
+TEST_F(KvTableState, APushThatWaitsCountsAndOneTooManyEndsTheRoundForAllAndChangesNothing) {
+  round(0, {1, 2}, 1);
+  const std::size_t before = state_->bytes();
+  for (const std::size_t room : {2 * bytes_of_push(2), 2 * bytes_of_push(2) - 1}) {
+    const bool fits = room == 2 * bytes_of_push(2);
+    state_->set_bound(before + room);
+    const std::uint64_t rounds = fits ? 1 : 2;
+    const int first = push(0, rounds, {1, 2}, {1, 1});
+    EXPECT_EQ(state_->bytes(), before + bytes_of_push(2));
+    const int second = push(1, rounds, {1, 2}, {1, 1});
+    EXPECT_EQ(state_->bytes(), before);
+    if (fits) {
+      EXPECT_EQ(failure_of(first) + failure_of(second), "");
+      continue;
+    }
+    const auto why = AllOf(
+        HasSubstr("no room for a round of table 7"),
+        HasSubstr("its rows have " + std::to_string(before) + " bytes, pushes that wait " +
+                  std::to_string(room + 1) + ", and at most " + std::to_string(before + room) + " are left"),
+        HasSubstr("--memory"));
+    EXPECT_THAT(failure_of(first), why);
+    EXPECT_THAT(failure_of(second), why);
+    EXPECT_THAT(rows_of(pull(0, 2, {1, 2})), ElementsAre(4, 4))
+        << "of the round that failed nothing is there";
+  }
+  // Both begin anew, with less.
+  leave(0, 0);
+  leave(1, 0);
+  round(0, {1}, 1);
+  EXPECT_THAT(rows_of(pull(0, 1, {1, 2})), ElementsAre(6, 4));
+}
+TEST_F(KvTableState, WhatWaitsForARowOrForTheOthersToLeaveCounts) {
+  have_sets_up_to(1);
+  fetch(0, 0, 1, {1});
+  const std::size_t before = state_->bytes();
+  state_->set_bound(before + 80);
+  const int waiting = pull(1, 0, {1});
+  EXPECT_TRUE(waits(waiting));
+  EXPECT_GT(state_->bytes(), before);
+  EXPECT_THAT(failure_of(pull(1, 0, {1})), HasSubstr("--memory")) << "no room for a second";
+  bring(0, 0, 2, {1}, {4});
+  EXPECT_THAT(rows_of(waiting), ElementsAre(4)) << "the first goes on";
+  EXPECT_EQ(state_->bytes(), before);
+  leave(1, 0);
+  before_ = 0;
+  const int early = pull(1, 0, {1});
+  EXPECT_THAT(failure_of(pull(1, 0, {1})), HasSubstr("--memory"));
+  leave(0, 0);
+  EXPECT_THAT(rows_of(early), ElementsAre(4));
 }
 TEST(KvTableMessage, WhatCannotBeIsRefused) {
   const std::vector<Key> keys{1, 2};

@@ -8,9 +8,11 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <numeric>
 #include <thread>
 #include <vector>
 
+#include "kv/row_server.h"
 #include "kv_system.h"
 #include "tally/unique_fd.h"
 
@@ -196,7 +198,7 @@ TEST(KvTrouble, WhoDoesNotFitIsRefused) {
   other_rank.rank = 3;
   Node ambitious(other_rank);
   std::thread schedule([&] { scheduler.start(); });
-  EXPECT_THAT(text_of([&] { stranger.start(); }), HasSubstr("was not joined"));
+  EXPECT_THAT(text_of([&] { stranger.start(); }), HasSubstr("was not joined: it closed the connection; has it the same token "));
   EXPECT_THAT(text_of([&] { misled.start(); }),
               HasSubstr("it expects 2 workers and 0 servers, and the scheduler 1 and 0"));
   EXPECT_THAT(text_of([&] { ambitious.start(); }), HasSubstr("rank 3 of 1 (DMLC_RANK)"));
@@ -260,6 +262,50 @@ TEST(KvTrouble, StrangersGetNothing) {
   EXPECT_EQ(system.server(0).statistics().malformed, 2U);
   KVWorker<float> kv(system.worker(0), 0, 0);
   kv.Wait(kv.Push({1}, {1}));
+}
+
+// Pushes of tally-kv --sync that wait for the other worker have what rows leave of --memory, and rows what they leave.
+TEST(KvTrouble, PushesThatWaitForOthersAndRowsShareTheMemory) {
+  constexpr std::size_t kMemory = 420'000;  // a page of rows has 262,144
+  System system(2, 1);
+  system.start();
+  RowServer server(system.server(0), {.rows = {.most_bytes = kMemory}, .merge = Merge::kSum});
+  const auto ascending = [](std::size_t count, Key first) {
+    std::vector<Key> keys(count);
+    std::iota(keys.begin(), keys.end(), first);
+    return keys;
+  };
+  const auto ones = [](const std::vector<Key>& keys) { return std::vector<float>(keys.size(), 1); };
+  const auto push = [&](KVWorker<float>& kv, const std::vector<Key>& keys) { return kv.Push(keys, ones(keys)); };
+  system.run([&](int, Node& node) {
+    KVWorker<float> kv(node, 0, 0);
+    const auto few = ascending(10, 0);
+    kv.Wait(push(kv, few));
+    for (int again = 0; again < 2; ++again) {
+      const int large = push(kv, ascending(20'000, 0));
+      EXPECT_THAT(text_of([&] { kv.Wait(large); }),
+                  AllOf(HasSubstr("no room for a round: rows have"), HasSubstr("--memory")));
+      kv.Wait(push(kv, few));
+    }
+    std::vector<float> got;
+    kv.Wait(kv.Pull({3}, &got));
+    EXPECT_EQ(got[0], 6) << "of rounds that failed nothing is there";
+  });
+  const std::uint64_t before = server.statistics().bytes;
+  KVWorker<float> early(system.worker(0), 0, 1);
+  KVWorker<float> late(system.worker(1), 0, 1);
+  const auto held = ascending(3000, 0);
+  const auto fresh = ascending(2000, 1'000'000);
+  const int waits = push(early, held);
+  wait_until([&] { return server.waiting_bytes() > 70'000; });
+  const int rows = push(early, fresh);
+  EXPECT_THAT(text_of([&] { late.Wait(push(late, fresh)); }), HasSubstr("no room for more rows"));
+  EXPECT_THAT(text_of([&] { early.Wait(rows); }), HasSubstr("no room for more rows"));
+  EXPECT_EQ(server.statistics().bytes, before);
+  late.Wait(push(late, held));
+  early.Wait(waits);
+  EXPECT_EQ(server.waiting_bytes(), 0U);
+  EXPECT_EQ(server.statistics().rows, held.size()) << "which waited, and had a place for all of them";
 }
 
 // A server that does not keep up: calls say so before memory ends, and what was taken arrives.

@@ -6,6 +6,6 @@ tally_test(members_test PURE
           members_ending_test.cc members_leases_test.cc members_recovery_test.cc members_slots_test.cc members_random_test.cc
           members_shared_test.cc members_groups_test.cc members_change_test.cc members_division_test.cc members_resize_test.cc members_preemption_test.cc
           members_server_test.cc members_server_return_test.cc members_sessions_test.cc members_life_test.cc
-          members_boxes_support.cc members_boxes_home_test.cc members_boxes_guest_test.cc members_boxes_guest_epochs_test.cc members_boxes_room_test.cc members_boxes_random_test.cc
+          members_boxes_support.cc members_boxes_home_test.cc members_boxes_takeover_test.cc members_boxes_guest_test.cc members_boxes_guest_epochs_test.cc members_boxes_room_test.cc members_boxes_random_test.cc
           members_racks_support.cc members_racks_forming_test.cc members_racks_parent_test.cc members_racks_running_test.cc members_racks_doubt_test.cc members_racks_random_test.cc
   LABEL unit LINK tally_members)

@@ -222,6 +222,7 @@ TEST_F(MembersBoxesHomeless, AGenerationWaitsForAHomeThatHasRoomAndGoesOnThere) 
   const auto job = home().members->boxes_job("resnet");
   EXPECT_THAT(job->no_room, HasSubstr("for the ledger of a window of 256 chunks; 0 KiB of"));
   EXPECT_EQ(job->needs, (members::HomeNeeds{352, 256}));
+  EXPECT_EQ(job->token_check, auth::token_check(all[0].job_key()));
   EXPECT_NE(home().members->objection_to_home("resnet", {}), "");
   for (Bench& bench : boxes) ASSERT_TRUE(bench.members->set_home("resnet", box_address(0), bench.now));
   home_ = 0;

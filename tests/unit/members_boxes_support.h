@@ -108,4 +108,23 @@ struct Boxes {
   std::vector<Member> all;  // workers, then servers
 };
 
+// The home on its bench, beside two others.
+struct MembersBoxesHome : testing::Test, Boxes {
+  MembersBoxesHome() : Boxes(3) {}
+
+  // Each member was called back by a word that it believes.
+  void expect_called_back(const std::vector<Sent>& sent) {
+    for (const Member& m : all) {
+      const Sent s = only(sent, PacketType::kReject, m);
+      EXPECT_TRUE(m.believes(s)) << m.rank;
+      EXPECT_EQ(s.header.epoch.host(), m.epoch);
+      EXPECT_EQ(s.header.slot.host(), static_cast<std::uint32_t>(RejectReason::kEpoch));
+    }
+  }
+  Plan plan_now() {
+    EXPECT_TRUE(form());
+    return *all[0].plan;
+  }
+};
+
 }  // namespace tally::members_test

@@ -209,7 +209,9 @@ TEST_F(MembersPackets, RefusalsSayWhy) {
   p.job = "v\x1b[g";
   EXPECT_EQ(refusal(members::MembershipDrop::kUnknownJob), "job 'v [g' is not declared on this box");
   p.job = "resnet";
-  for (const std::string token : {"", "secres", "secre", "secretsecret", "Secret"}) {
+  p.token.clear();
+  EXPECT_THAT(refusal(members::MembershipDrop::kToken), testing::HasSubstr("none came"));
+  for (const std::string token : {"secres", "secre", "secretsecret", "Secret"}) {
     p.token = token;
     EXPECT_EQ(refusal(members::MembershipDrop::kToken), "job 'resnet': wrong token") << token;
   }

@@ -92,8 +92,12 @@ TEST_F(MembersServer, StatusShowsItsServers) {
 TEST_F(MembersServer, TokenIsCheckedAsAWorkers) {
   servers[0].token = "guess";
   const auto sent = send(servers[0], servers[0].join());
-  EXPECT_THAT(only(sent, PacketType::kJoined, servers[0]).text(), HasSubstr("wrong token"));
+  EXPECT_EQ(only(sent, PacketType::kJoined, servers[0]).text(), "job 'resnet': wrong token");
   EXPECT_EQ(dropped(members::MembershipDrop::kToken), 1U);
+  servers[0].token.clear();
+  EXPECT_EQ(only(send(servers[0], servers[0].join()), PacketType::kJoined, servers[0]).text(),
+            "job 'resnet' has a token on this box, and none came: name its file in TALLY_TOKEN_FILE or "
+            "--token-file");
 }
 
 TEST_F(MembersServer, AnIndexThatTheJobHasNotIsRefusedByName) {

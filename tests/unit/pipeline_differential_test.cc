@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "agree.h"
 #include "frames.h"
 #include "jobs.h"
 #include "pipeline/fused.h"
@@ -65,7 +66,7 @@ class Pair {
     ReceivedFrame s(wire, from.port, vouched, room);
     const pipeline::Outcome x = fused_.pipeline.process(f.frame(), now);
     const pipeline::Outcome y = staged_.pipeline.process(s.frame(), now);
-    ASSERT_NO_FATAL_FAILURE(compare(x, y));
+    ASSERT_EQ(difference(x, y), "");
     // What leaves is equal to the last bit. A dropped packet's buffer belongs to nobody.
     if (x.verdict != Verdict::kDrop) {
       ASSERT_TRUE(same_bytes(f.buffer(), s.buffer()));
@@ -89,7 +90,7 @@ class Pair {
     Bytes s(f.size());
     const pipeline::Outcome x = fused_.pipeline.sweep(f, now);
     const pipeline::Outcome y = staged_.pipeline.sweep(s, now);
-    ASSERT_NO_FATAL_FAILURE(compare(x, y));
+    ASSERT_EQ(difference(x, y), "");
     ASSERT_TRUE(same_bytes(f, s));
   }
 
@@ -233,7 +234,7 @@ class Pair {
       Bytes s(f.size());
       const pipeline::Outcome x = fused_.pipeline.owed(f);
       const pipeline::Outcome y = staged_.pipeline.owed(s);
-      ASSERT_NO_FATAL_FAILURE(compare(x, y));
+      ASSERT_EQ(difference(x, y), "");
       ASSERT_EQ(x.verdict, Verdict::kComplete);
       ASSERT_TRUE(same_bytes(f, s));
       ++owed_;
@@ -245,20 +246,6 @@ class Pair {
     fused_.pipeline.adopt(world_.table.get());
     staged_.pipeline.adopt(world_.table.get());
     in_force_ = world_.table;
-  }
-  static void compare(const pipeline::Outcome& x, const pipeline::Outcome& y) {
-    ASSERT_EQ(x.verdict, y.verdict) << name_of(x.verdict) << " " << name_of(x.drop) << " / "
-                                    << name_of(y.verdict) << " " << name_of(y.drop);
-    ASSERT_EQ(x.drop, y.drop) << name_of(x.drop) << " / " << name_of(y.drop);
-    ASSERT_EQ(x.to, y.to);
-    ASSERT_EQ(x.ranks, y.ranks);
-    ASSERT_EQ(x.job, y.job);
-    ASSERT_EQ(x.server, y.server);
-    ASSERT_EQ(x.priority, y.priority);
-    ASSERT_EQ(x.payload_bytes, y.payload_bytes);
-    ASSERT_EQ(x.reject, y.reject);
-    ASSERT_EQ(x.nack, y.nack);
-    ASSERT_EQ(x.reject_contributors, y.reject_contributors);
   }
   void expect_same_rows(std::uint32_t line) {
     for (std::uint32_t row = line * jobs::kLedgerRowsPerLine; row < (line + 1) * jobs::kLedgerRowsPerLine;

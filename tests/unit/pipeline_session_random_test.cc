@@ -2,6 +2,7 @@
 // docs/switchml.md promises: random clients and faults, judged by an oracle. And fused = staged for random
 // packets of sessions under both rules.
 
+#include "agree.h"
 #include "pipeline/session_pool.h"
 #include "session_clients.h"
 #include "session_core.h"
@@ -111,10 +112,7 @@ class SessionPair {
     ReceivedFrame s(frame, port, false);
     const pipeline::Outcome x = fused_.process(f.frame(), now_);
     const pipeline::Outcome y = staged_.process(s.frame(), now_);
-    ASSERT_EQ(x.verdict, y.verdict);
-    ASSERT_EQ(x.drop, y.drop);
-    ASSERT_EQ(x.ranks, y.ranks);
-    ASSERT_EQ(x.owner, y.owner);
+    ASSERT_EQ(difference(x, y), "");
     ASSERT_EQ(f.buffer(), s.buffer());
     for (std::size_t r = 0; r < kMaxRanks; ++r) {
       ASSERT_EQ(fused_.return_paths()[r].udp_port, staged_.return_paths()[r].udp_port);

@@ -9,10 +9,10 @@
 #include <ostream>
 #include <utility>
 
+#include "agree.h"
 #include "frames.h"
 #include "heap_frame.h"
 #include "jobs.h"
-#include "parsed_twice.h"
 #include "pipeline/fused.h"
 #include "pipeline/recognise.h"
 #include "rng.h"

@@ -36,8 +36,8 @@ TEST(PlannerClosedForm, FortyAndFiftyWorkersOfTheFatTree) {
 TEST(PlannerClosedForm, OwnRacksOfTheFatTree) {
   std::vector<RackOfBox> racks(14, {3, 9});
   racks.insert(racks.end(), 4, {2, 9});
-  // Every box is full: f = (80 + 14 x 2 x 3 + 4 x 1 x 4.5) / 50, less where f itself is below what a box has.
-  EXPECT_NEAR(rack_local_rate(racks, 80, kNoLimit), 3.565, 5e-4);
+  // Boxes of three are full, and those of two have more than their workers send: 50 f - 14 x 2 x 3 - 4 f = 80.
+  EXPECT_DOUBLE_EQ(rack_local_rate(racks, 80, kNoLimit), 164.0 / 46);
 }
 
 TEST(PlannerClosedForm, RacksOfHundredGigabit) {
@@ -45,8 +45,8 @@ TEST(PlannerClosedForm, RacksOfHundredGigabit) {
   EXPECT_DOUBLE_EQ(any_box_rate(32, 400, 400, 25), 24.609375);
   EXPECT_DOUBLE_EQ(of_racks(4, 8, 0, 400, 25), 12.5);
   EXPECT_DOUBLE_EQ(of_racks(8, 8, 100, 400, 25), 17.1875);
-  EXPECT_NEAR(of_racks(16, 16, 100, 400, 25), 7.42, 5e-3);
-  EXPECT_NEAR(of_racks(64, 64, 100, 400, 25), 1.64, 1e-2);
+  EXPECT_DOUBLE_EQ(of_racks(16, 16, 100, 400, 25), 7.421875);
+  EXPECT_DOUBLE_EQ(of_racks(64, 64, 100, 400, 25), 1.6357421875);
 }
 
 TEST(PlannerClosedForm, NobodySendsMoreThanItsCardCan) {

@@ -1,8 +1,9 @@
 #pragma once
-// A cluster of two racks, and a job in it.
+// Clusters of two racks and of many, and jobs in them.
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -34,6 +35,30 @@ inline JobFacts four_workers(const std::string& name) {
           .servers = {at(1, 9), at(2, 9)},
           .boxes = {at(1, 1), at(2, 1)},
           .usable = 3};
+}
+
+// 64 racks with a box each under 8 spines, and 16 servers.
+inline std::shared_ptr<const cluster::Cluster> many_racks() {
+  return cluster_of(
+      "leaf_spine: {racks: 64, spines: 8, hosts: 8, nic: 25G, uplink: 50G}\n"
+      "places: [{rack: \"rack[1-64]\", addresses: \"10.0.[1-64].0/24\"}]\n"
+      "boxes: [{at: racks, rate: 100G, address: \"10.0.[1-64].1\"}]\n"
+      "servers: [{name: \"ps[1-16]\", rack: \"rack[1-16]\", nic: 100G}]\n");
+}
+
+// Each with a worker in every one of those racks, over all boxes and servers.
+inline std::vector<JobFacts> eight_wide_jobs() {
+  std::vector<JobFacts> jobs;
+  for (std::uint8_t j = 0; j < 8; ++j) {
+    JobFacts facts{.job = "job" + std::to_string(j), .usable = ~std::uint64_t{0}};
+    for (std::uint8_t rack = 1; rack <= 64; ++rack) {
+      facts.ranks.push_back(at(rack, static_cast<std::uint8_t>(10 + j)));
+      facts.boxes.push_back(at(rack, 1));
+    }
+    for (std::uint8_t server = 1; server <= 16; ++server) facts.servers.push_back(at(server, 9));
+    jobs.push_back(std::move(facts));
+  }
+  return jobs;
 }
 
 }  // namespace tally::planning

@@ -26,15 +26,15 @@ def is_tensor(array):
     return torch is not None and isinstance(array, torch.Tensor)
 
 
-def memory(array, writable=True):
-    """Memory of an array whose values can be summed; TypeError says what is wrong with it."""
+def memory(array, writable=True, types=None):
+    """Memory of an array of one of these types, or of any that can be summed; TypeError says what is wrong with it."""
     if is_tensor(array):
-        return _tensor(array)
+        return _tensor(array, types or (FLOAT32, INT32, FLOAT16, BFLOAT16))
+    types = types or (FLOAT32, INT32, FLOAT16)
     view = _view(array, writable)
     code = _FORMATS.get(view.format.lstrip("@="))
-    if code is None or view.itemsize != _ITEM_BYTES[code]:
-        raise TypeError(f"an array of {_NAMES[0]}, {_NAMES[1]} or {_NAMES[2]} is needed, this one holds "
-                        f"{getattr(array, 'dtype', view.format)}")
+    if code not in types or view.itemsize != _ITEM_BYTES[code]:
+        raise TypeError(f"an array of {_any_of(types)} is needed, this one holds {getattr(array, 'dtype', view.format)}")
     return Memory(_address(view), view.nbytes // view.itemsize, code, view)
 
 
@@ -45,6 +45,11 @@ def raw(array, writable=True):
         return array.data_ptr(), array.numel() * array.element_size(), array
     view = _view(array, writable)
     return _address(view), view.nbytes, view
+
+
+def _any_of(types):
+    names = [_NAMES[each] for each in types]
+    return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def _view(array, writable):
@@ -75,11 +80,11 @@ def _look_at(tensor):
                         "tensor.contiguous() makes a copy that is")
 
 
-def _tensor(tensor):
+def _tensor(tensor, types):
     import torch  # pylint: disable=import-outside-toplevel
     code = {torch.float32: FLOAT32, torch.int32: INT32, torch.float16: FLOAT16,
             torch.bfloat16: BFLOAT16}.get(tensor.dtype)
-    if code is None:
-        raise TypeError(f"a tensor of {', '.join(_NAMES[:3])} or {_NAMES[3]} is needed, this one holds {tensor.dtype}")
+    if code not in types:
+        raise TypeError(f"a tensor of {_any_of(types)} is needed, this one holds {tensor.dtype}")
     _look_at(tensor)
     return Memory(tensor.data_ptr(), tensor.numel(), code, tensor)

@@ -7,7 +7,7 @@
         worker.push(keys, numpy.ones((3, 16), numpy.float32))         # rows of 16 values
         rows = worker.pull(keys)                                      # (3, 16)
 
-Rows that all workers train together, synchronously, are a Table.
+Rows that all workers train together, in rounds, are a Table.
 
 Keys are arrays of uint64 or int64, values of the worker's dtype; numpy's, torch's on the CPU, or anything with a buffer.
 They are not copied: leave them as they are until the request is done. Any thread may call anything; no call holds the GIL
@@ -125,9 +125,7 @@ class Worker:
         return _of_this_process(self._worker, self._process)
 
     def _values(self, values, writable=False):
-        memory = _arrays.memory(values, writable)
-        if memory.type != self._type:
-            raise TypeError(f"this worker's values are {self.dtype}, these are {getattr(values, 'dtype', 'others')}")
+        memory = _arrays.memory(values, writable, (self._type,))
         return memory.address, memory.count, memory.kept
 
     def _room(self, out):
@@ -139,15 +137,20 @@ class Table:
     while they are hot, and are summed in a box if there is one (docs/kv.md, Tables). The same options at all workers.
 
     rule: what a round's sum does to a row, sum: row += sum, sgd: row -= rate * sum. most_hot: keys that are hot at a time, at
-    most; every: rounds from one choice of them to the next. number: which table of the system it is. As a context manager it
-    closes at the end; when an exception gets out this worker leaves, and the rounds of the others fail."""
+    most; every: rounds from one choice of them to the next. number: which table of the system it is. age: seconds, not 0: the
+    table is asynchronous, its rounds end so long after their first push, or with the pushes of `least` workers (0: all), and no
+    key is hot. As a context manager it closes at the end; when an exception gets out this worker leaves, and the rounds of the
+    others fail, unless the table is asynchronous."""
 
-    def __init__(self, width, rule="sum", rate=0.01, *, most_hot=30_000, every=64, number=0):
+    def __init__(self, width, rule="sum", rate=0.01, *, most_hot=30_000, every=64, number=0, age=0, least=0):
         if rule not in ("sum", "sgd"):
             raise ValueError(f"rule: {rule!r} is neither sum nor sgd")
+        if 0 < age < 0.001:
+            raise ValueError(f"age: {age} s is less than a millisecond")
         self.width = width
         self._lock = threading.Lock()  # one call at a time
-        self._table, self._process = _kv.Table(width, rule == "sgd", rate, most_hot, every, number), os.getpid()
+        self._table = _kv.Table(width, rule == "sgd", rate, most_hot, every, number, round(1000 * age), least)
+        self._process = os.getpid()
         _tables.add(self)
 
     def pull(self, keys, out=None):
@@ -161,7 +164,7 @@ class Table:
 
     def push(self, keys, gradients):
         """(keys, width); every worker once in a round, if only without keys. Returns when the round has ended: rows have what
-        all workers pushed in it. After a failure the table is over at all workers."""
+        all workers pushed in it (asynchronous: what this one did). After a failure the table is over at all workers."""
         given = _keys(keys)
         with self._lock:
             self._alive().push(given, self._rows(gradients, given[1]))
@@ -172,16 +175,15 @@ class Table:
             self._alive().close()
 
     def statistics(self):
-        """Of this worker: rounds, hot_pairs and cold_pairs that it pushed, hot_keys now, sets that came into force, moves."""
+        """Of this worker: rounds, hot_pairs and cold_pairs that it pushed, hot_keys now, sets that came into force, moves,
+        and late pushes that a server carried into a later round."""
         return self._table.statistics()
 
     def _alive(self):
         return _of_this_process(self._table, self._process)
 
     def _rows(self, rows, keys, writable=False):
-        memory = _arrays.memory(rows, writable)
-        if memory.type != _arrays.FLOAT32:
-            raise TypeError(f"rows are float32, these are {getattr(rows, 'dtype', 'others')}")
+        memory = _arrays.memory(rows, writable, (_arrays.FLOAT32,))
         if tuple(rows.shape) != (keys, self.width):
             raise make(_INVALID, f"{keys} rows of width {self.width} have shape ({keys}, {self.width}), not {tuple(rows.shape)}")
         return memory.address, memory.count, memory.kept
