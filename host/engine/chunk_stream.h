@@ -282,7 +282,19 @@ class ChunkStream {
                                int exponent) const noexcept;
   // The next chunk is of zeros, and the window cuts off what could be said along with it: it waits until the window has
   // moved on by a part. The first chunk without a result never waits.
-  [[nodiscard]] bool waits_for_room() noexcept;
+  // Where none of the last chunks were of zeros it is not asked: dense values pay for a comparison.
+  [[nodiscard]] bool waits_for_room() noexcept {
+    if (zeros_lately_ == 0 || window_.limit() - window_.cursor() >= least_room()) return false;
+    return next_is_cut_off();
+  }
+  [[nodiscard]] bool next_is_cut_off() noexcept;
+  // Whether what is sent for the first time has no value, nor the exponent of one.
+  bool note_zeros(const Flight& flight) noexcept {
+    constexpr std::uint32_t kAsLong = 16;
+    const bool zeros = flight.nothing && (flight.exponent == kNoExponent || flight.exponent == kZeroBlock);
+    zeros_lately_ = zeros ? kAsLong : zeros_lately_ - (zeros_lately_ != 0 ? 1 : 0);
+    return zeros;
+  }
   [[nodiscard]] std::uint32_t least_room() const noexcept {
     constexpr std::uint32_t kPart = 4;  // of the window
     return std::min(kMostOfRun * membership_.shards, membership_.window / kPart);
@@ -333,7 +345,8 @@ class ChunkStream {
     std::uint64_t end = 0;
   };
   Zeros zeros_;
-  std::array<int, 2> shifts_{};  // sum_shift(world, dtype), for words and for halves
+  std::uint32_t zeros_lately_ = 0;  // chunks after the last one of zeros for which it counts
+  std::array<int, 2> shifts_{};     // sum_shift(world, dtype), for words and for halves
   FlightWindow window_;
   ResultHistory history_;
   // Of this epoch, one at least of each.

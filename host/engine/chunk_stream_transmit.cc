@@ -283,7 +283,7 @@ std::size_t ChunkStream::write_contribution(Flight& flight, Cause cause, std::sp
     window_.sent(flight, now);
   }
   if (++flight.contributed == 1) flight.contributed_at = now;
-  if (membership_.sparse && cause == Cause::kNew && flight.nothing) {
+  if (membership_.sparse && cause == Cause::kNew && note_zeros(flight)) {
     const std::uint64_t chunks = send_along(flight.index, now);
     if (chunks != 1) {
       const kernels::Sums sums = run_sums(flight.index, chunks, membership_.key);

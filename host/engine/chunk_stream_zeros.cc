@@ -21,8 +21,7 @@ std::size_t ChunkStream::without_zero_rows(std::span<std::byte> values) noexcept
 }
 
 // As every result moves the window a little, runs would become shorter and shorter, and with them those of results.
-bool ChunkStream::waits_for_room() noexcept {
-  if (!membership_.sparse || window_.limit() - window_.cursor() >= least_room()) return false;
+bool ChunkStream::next_is_cut_off() noexcept {
   const std::uint64_t index = window_.cursor();
   const Flight& flight = window_.at(index);
   const EngineOperation* const operation = operation_of(index);
@@ -40,7 +39,6 @@ std::uint64_t ChunkStream::send_along(std::uint64_t base, TimeNs now) noexcept {
   const Flight& first = window_.at(base);
   EngineOperation& operation = *first.operation;
   std::uint64_t chunks = 1;
-  if (first.exponent != kNoExponent && first.exponent != kZeroBlock) return chunks;
   const std::uint32_t shards = membership_.shards;
   const std::uint64_t end =
       std::min({window_.limit(), operation.end(), base + kMostOfRun * std::uint64_t{shards}});
