@@ -289,12 +289,7 @@ class ChunkStream {
   }
   [[nodiscard]] bool next_is_cut_off() noexcept;
   // Whether what is sent for the first time has no value, nor the exponent of one.
-  bool note_zeros(const Flight& flight) noexcept {
-    constexpr std::uint32_t kAsLong = 16;
-    const bool zeros = flight.nothing && (flight.exponent == kNoExponent || flight.exponent == kZeroBlock);
-    zeros_lately_ = zeros ? kAsLong : zeros_lately_ - (zeros_lately_ != 0 ? 1 : 0);
-    return zeros;
-  }
+  bool note_zeros(const Flight& flight) noexcept;
   [[nodiscard]] std::uint32_t least_room() const noexcept {
     constexpr std::uint32_t kPart = 4;  // of the window
     return std::min(kMostOfRun * membership_.shards, membership_.window / kPart);

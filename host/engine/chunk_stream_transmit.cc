@@ -219,6 +219,13 @@ bool ChunkStream::exceeds(const EngineOperation& operation, std::uint64_t data_c
   return block_exponent(max_abs_bits(operation, operation.range(data_chunk), kernels_)) > kept.exponent;
 }
 
+bool ChunkStream::note_zeros(const Flight& flight) noexcept {
+  constexpr std::uint32_t kAsLong = 16;
+  const bool zeros = flight.nothing && (flight.exponent == kNoExponent || flight.exponent == kZeroBlock);
+  zeros_lately_ = zeros ? kAsLong : zeros_lately_ - (zeros_lately_ != 0 ? 1 : 0);
+  return zeros;
+}
+
 std::size_t ChunkStream::write_contribution(Flight& flight, Cause cause, std::span<std::byte> out,
                                             TimeNs now) {
   EngineOperation& operation = *flight.operation;
