@@ -281,15 +281,15 @@ class ChunkStream {
   [[nodiscard]] bool joins_run(const Flight& flight, const EngineOperation& operation,
                                int exponent) const noexcept;
   // The next chunk is of zeros, and the window cuts off what could be said along with it: it waits until the window has
-  // moved on by a part. The first chunk without a result never waits.
-  // Where none of the last chunks were of zeros it is not asked: dense values pay for a comparison.
+  // moved on by a part. The first chunk without a result never waits. Where none of the last chunks were of zeros it is
+  // not asked: dense values pay for a comparison.
   [[nodiscard]] bool waits_for_room() noexcept {
     if (zeros_lately_ == 0 || window_.limit() - window_.cursor() >= least_room()) return false;
     return next_is_cut_off();
   }
   [[nodiscard]] bool next_is_cut_off() noexcept;
-  // Whether what is sent for the first time has no value, nor the exponent of one.
-  bool note_zeros(const Flight& flight) noexcept;
+  // Whether what is sent for the first time has no value, nor the exponent of one. Remembers it for kLately chunks.
+  [[nodiscard]] bool note_zeros(const Flight& flight) noexcept;
   [[nodiscard]] std::uint32_t least_room() const noexcept {
     constexpr std::uint32_t kPart = 4;  // of the window
     return std::min(kMostOfRun * membership_.shards, membership_.window / kPart);
@@ -333,6 +333,8 @@ class ChunkStream {
   Membership membership_;  // of the current epoch
   Header of_epoch_;        // what all datagrams of this rank have in common in it
   bool started_ = false;
+  // Zeros come in company: what one chunk had is looked for in so many chunks behind it.
+  static constexpr std::uint32_t kLately = 16;
   std::uint32_t looks_ = 0;  // chunks whose rows are looked at, as those of one before them were worth it
   // A chunk that waits for room, and the end of its operation.
   struct Zeros {

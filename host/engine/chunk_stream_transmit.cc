@@ -220,9 +220,8 @@ bool ChunkStream::exceeds(const EngineOperation& operation, std::uint64_t data_c
 }
 
 bool ChunkStream::note_zeros(const Flight& flight) noexcept {
-  constexpr std::uint32_t kAsLong = 16;
   const bool zeros = flight.nothing && (flight.exponent == kNoExponent || flight.exponent == kZeroBlock);
-  zeros_lately_ = zeros ? kAsLong : zeros_lately_ - (zeros_lately_ != 0 ? 1 : 0);
+  zeros_lately_ = zeros ? kLately : zeros_lately_ - (zeros_lately_ != 0 ? 1 : 0);
   return zeros;
 }
 

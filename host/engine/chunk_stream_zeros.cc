@@ -11,11 +11,10 @@
 namespace tally::engine {
 
 std::size_t ChunkStream::without_zero_rows(std::span<std::byte> values) noexcept {
-  constexpr std::uint32_t kAsLong = 16;
   if (looks_ != 0) --looks_;
   const std::uint32_t bytes = pack_rows(values.data(), static_cast<std::uint32_t>(values.size() / kRowBytes));
   if (bytes == 0) return values.size();
-  looks_ = kAsLong;
+  looks_ = kLately;
   ++statistics_.sparse;
   return bytes;
 }
