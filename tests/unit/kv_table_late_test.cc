@@ -117,6 +117,21 @@ TEST(KvTableLateWorkers, RowsAreTheTotalOfAllPushesWhoeverStopsForAWhile) {
   });
 }
 
+// Nothing more comes to either server: its own clock ends the round.
+TEST(KvTableLateWorkers, ARoundOfOneEndsByItsAge) {
+  Late late;
+  std::atomic<bool> pushed = false;
+  late.system.run([&](int rank, Node&) {
+    const auto table = late.table(rank, {.age = 20ms});
+    if (rank == 0) {
+      table->push(std::vector<Key>{3, kMaxKey - 3}, std::vector<float>{1, 1});
+      pushed = true;
+    }
+    wait_until([&] { return pushed.load(); });
+    table->close();
+  });
+}
+
 // A worker sees its own pushes at once, and rows of whole numbers only grow where all push ones.
 TEST(KvTableLateWorkers, AWorkerReadsWhatItPushedAndRowsDoNotGoBack) {
   Late late;
