@@ -155,4 +155,37 @@ class Bed {
   std::uint64_t lives_ = 0;
 };
 
+class FleetMember : public ::testing::Test {
+ protected:
+  // Boxes a, b, c that know one another.
+  void start(std::size_t boxes = 3) {
+    bed.boxes.reserve(8);
+    for (std::size_t i = 0; i < boxes; ++i) bed.add(std::string(1, static_cast<char>('a' + i)));
+    ASSERT_TRUE(bed.run_until([&] { return all_know(boxes) && bed.planners().size() == 1; }));
+  }
+  bool all_know(std::size_t boxes) {
+    for (const Bed::Box& box : bed.boxes)
+      if (box.member && !box.stopped &&
+          (!box.member->knows_fleet() || box.member->view().boxes().size() != boxes))
+        return false;
+    return true;
+  }
+  Bed::Box& planner() { return bed.box(bed.planners().at(0)); }
+  Bed::Box& another_than(const std::string& id) {
+    for (Bed::Box& box : bed.boxes)
+      if (box.id != id) return box;
+    return bed.boxes[0];
+  }
+  void declare(Bed::Box& box, const std::string& job) {
+    ASSERT_TRUE(box.member->declare({.name = job, .spec = Json{{"workers", 2}}}, bed.now));
+    ASSERT_TRUE(bed.run_until([&] { return bed.homes(job).size() == 1 && knows(planner(), job); }));
+    bed.give(job);
+  }
+  static bool knows(const Bed::Box& box, const std::string& job) {
+    return box.member->view().jobs().contains(job) && box.member->view().jobs().at(job).record;
+  }
+
+  Bed bed;
+};
+
 }  // namespace tally::fleet
