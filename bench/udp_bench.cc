@@ -10,7 +10,6 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -19,6 +18,7 @@
 #include <span>
 #include <string>
 
+#include "command_line.h"
 #include "harness.h"
 #include "tally/wire.h"
 #include "udp/udp_receiver.h"
@@ -188,12 +188,12 @@ void run(const Words& words) {
 
 int main(int argc, char** argv) {
   tally::bench::Words words;
-  CLI::App app{"CPU time of the transport udp per datagram", "tally_udp_bench"};
-  app.add_option("--json", words.json, "Also write the figures to this file");
-  app.add_option("--from", words.from, "Address of the sender (default 127.0.0.1)");
-  app.add_option("--to", words.to, "Address of the receiver (default 127.0.0.1)");
-  app.add_option("--namespace", words.space, "Network namespace of the sender, a file");
-  CLI11_PARSE(app, argc, argv);
+  tally::bench::CommandLine line("CPU time of the transport udp per datagram", "tally_udp_bench");
+  line.option("--json", words.json, "Also write the figures to this file");
+  line.option("--from", words.from, "Address of the sender (default 127.0.0.1)");
+  line.option("--to", words.to, "Address of the receiver (default 127.0.0.1)");
+  line.option("--namespace", words.space, "Network namespace of the sender, a file");
+  line.parse(argc, argv);
   tally::bench::run(words);
   return 0;
 }

@@ -5,6 +5,7 @@
 """
 import json
 import pathlib
+import subprocess
 import sys
 import tempfile
 
@@ -12,12 +13,41 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path[:0] = [str(HERE.parent / "ports"), str(HERE.parent / "rings"), str(ROOT / "tests" / "process")]
 # pylint: disable=wrong-import-position
-from ends import Process  # noqa: E402
-from shaped_rack import BOX, JOB, BehindBridges, ShapedRack, machine_ns  # noqa: E402
+from ends import NoFigure, Process  # noqa: E402
+from shaped_rack import BOX, BURST, JOB, BehindBridges, ShapedRack, machine_ns  # noqa: E402
 
 PROGRAM = HERE / "timed_table.py"
-QUEUE = 1024  # KiB at every end of a cable
+QUEUE = 1024  # KiB at the box's end of a cable; at a host's each flow has room for 1,000 frames
 PORT = 9100
+
+
+class FairRack(ShapedRack):
+    """What leaves a host shares its cable by flows (UDP, and TCP to each other host), as with fq_codel, which Debian gives every interface: a sum does not wait
+    behind a push that TCP has handed over as a whole. By classes of htb, as kernels are built without fq_codel, too."""
+
+    def shape(self, host, rate):
+        super().shape(host, rate)
+
+        def inside(*words):
+            done = subprocess.run([*host.inside, *(str(word) for word in words)], check=False, capture_output=True, text=True)
+            if done.returncode != 0:
+                raise NoFigure(f"{' '.join(map(str, words))}: {done.stderr.strip()} (are sch_htb and cls_u32 in this kernel?)")
+
+        def tc(*words):
+            inside("tc", *words)
+
+        # TCP hands over 64 KiB at a time, which only tbf takes apart. At a rate that is scaled down that would be much.
+        inside("ip", "link", "set", "eth0", "gso_max_segs", 1)
+        limits = ("htb", "rate", f"{rate}mbit", "burst", BURST, "cburst", BURST)
+        tc("qdisc", "replace", "dev", "eth0", "root", "handle", "1:", "htb", "default", 2)
+        tc("class", "replace", "dev", "eth0", "parent", "1:", "classid", "1:1", *limits)
+        flows = [("match", "ip", "protocol", 17, "0xff"),
+                 *(("match", "ip", "dst", other.address) for other in self.hosts if other is not host)]
+        for number, flow in enumerate(flows, 2):
+            # Nothing of its own: all of it is borrowed in turn, a frame each.
+            tc("class", "replace", "dev", "eth0", "parent", "1:1", "classid", f"1:{number}", "htb", "rate", "1kbit", "ceil", f"{rate}mbit",
+               "burst", 1514, "cburst", BURST, "quantum", 1514)
+            tc("filter", "add", "dev", "eth0", "parent", "1:", "protocol", "ip", "prio", number, "u32", *flow, "classid", f"1:{number}")
 
 
 class Box(BehindBridges):
@@ -75,7 +105,7 @@ def main():
     hosts, build, text, rate, options, file = sys.argv[1:]
     options = json.loads(options)
     with tempfile.TemporaryDirectory(prefix="tally-embedding-", ignore_cleanup_errors=True) as scratch:
-        rack = ShapedRack(hosts.split(","), pathlib.Path(build), scratch, float(rate), QUEUE)
+        rack = FairRack(hosts.split(","), pathlib.Path(build), scratch, float(rate), QUEUE)
         box = Box(rack, options["workers"])
         ways = {"cold": 0, "hot": options["most_hot"]}
         found = {way: [] for way in ways}

@@ -1,6 +1,7 @@
 """What a round of skip-gram's table takes on links, reckoned from the batches of a text (docs/hot_keys.md): every byte of every
 frame, of TCP with its headers, of the sums with theirs. Nothing is fitted: not in it are CPUs, queues, acknowledgements."""
 import itertools
+import math
 import pathlib
 import statistics
 import sys
@@ -17,6 +18,7 @@ SEGMENT, TCP = 1448, 14 + 20 + 32        # bytes of a message in a frame; Ethern
 MESSAGE = 64 + 64 + 8                    # of a table to a server and back (host/kv/frame.h, table_message.h)
 HEADER, ROW = 14 + 28 + 56, 64           # of a sum's packet; a row there is 16 values
 IN_PACKET = 22                           # such rows, at an MTU of 1500
+OF_RUN = 64                              # packets whose exponents are in one, a byte each (docs/protocol_sparse.md)
 OF_TABLE = 4 * WIDTH // ROW              # ... of one of the table's
 WORDS = 16                               # bytes of an agreement for each hot row (docs/hot_keys.md)
 LEAD = 2                                 # rounds from an agreement to its set
@@ -28,24 +30,32 @@ def tcp(rows, of_row):
     return size + TCP * numpy.ceil(size / SEGMENT)
 
 
-def sums(places):
-    """Of the hot rows at these places of the block, one way: exponents first, then values."""
-    if len(places) == 0:
+def sums(places, rows):
+    """Of the hot rows at these places of a block of so many, one way: exponents first, in runs, then values."""
+    if rows == 0:
         return 0.0
-    at = (numpy.asarray(places)[:, None] * OF_TABLE + numpy.arange(OF_TABLE)).ravel() // IN_PACKET
-    rows = numpy.bincount(at)
-    full = rows[rows > 0]
+    packets = math.ceil(rows * OF_TABLE / IN_PACKET)
+    exponents = HEADER * math.ceil(packets / OF_RUN) + packets
+    at = (numpy.asarray(places, int)[:, None] * OF_TABLE + numpy.arange(OF_TABLE)).ravel() // IN_PACKET
+    there = numpy.bincount(at)
+    full = there[there > 0]
     values = numpy.where(full == IN_PACKET, HEADER + ROW * IN_PACKET, HEADER + ROW * full + 8).sum()
-    return float(values) + HEADER * len(full)
+    return float(values) + exponents
 
 
 def summed(cold, hot, down):
-    """Bytes' time until a worker has the sums, of `down`, to which it brings `hot` beside `cold` that it pushes: on its link up both have
-    equal shares while both have something, and what has not come up cannot go down."""
+    """Bytes' time until a worker has the sums, of `down`, to which it brings `hot` beside what it pushes to each server, `cold`: on its link
+    up all that still have something have equal shares, and what has not come up cannot go down."""
     if hot == 0:
-        return max(cold, down)
-    shared = min(cold, hot)
-    return max(down, 2 * shared + down * (1 - shared / hot), cold + hot)
+        return max(sum(cold), down)
+    sizes, each, time, here = sorted([*cold, hot]), 0.0, 0.0, 0.0
+    for number, size in enumerate(sizes):
+        step = (size - each) * (len(sizes) - number)
+        each, time = size, time + step
+        here = min(down * each / hot, here + step)
+        if each >= hot:
+            break
+    return max(time + down - here, sum(sizes))
 
 
 def batches(text, words, batch, workers, rounds):
@@ -87,20 +97,21 @@ class Trace:
     def bytes_of(self, most_hot, every, first):
         """Of the rounds from the first on, on average: through the link that has most to carry, in each phase of a round. And the
         share of rows that are hot."""
-        found, shares, agreed, place = [], [], None, None
+        found, shares, agreed, place, size = [], [], None, None, 0
         for this in range(first, len(self.rounds)):
             before = self.agreed_by(this, every) if most_hot else 0
             if before != agreed:
                 agreed, place = before, numpy.full(self.keys, -1)
-                hot = self.best(before, most_hot) if before else []
-                place[hot] = numpy.arange(len(hot))
+                best = self.best(before, most_hot) if before else []
+                size = len(best)
+                place[best] = numpy.arange(size)
             of_round = self.rounds[this]
             cold = numpy.array([numpy.bincount(self.server[ids[place[ids] < 0]], minlength=self.servers) for ids in of_round])
             hot = [place[ids][place[ids] >= 0] for ids in of_round]
             shares.append(sum(map(len, hot)) / sum(map(len, of_round)))
             asked, pulled, pushed = tcp(cold, 8), tcp(cold, 4 * WIDTH), tcp(cold, 8 + 4 * WIDTH)
-            down = sums(numpy.unique(numpy.concatenate(hot)))
+            down = sums(numpy.unique(numpy.concatenate(hot)), size)
             pull = asked.sum(1).min() + max(pulled.sum(0).max(), pulled.sum(1).max())
-            push = max(summed(mine, sums(places), down) for mine, places in zip(pushed.sum(1), hot))
+            push = max(summed(mine, sums(places, size), down) for mine, places in zip(pushed, hot))
             found.append(pull + max(pushed.sum(0).max(), push) + (WORDS * most_hot / every if most_hot else 0))
         return statistics.mean(found), statistics.mean(shares)

@@ -2,12 +2,12 @@
 // tools/bench-jct has daemons do, as JSON, and what each row of it takes in virtual time, where links, server
 // and timers are as there.
 
-#include <CLI/CLI.hpp>
 #include <array>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "chance.h"
+#include "command_line.h"
 #include "job_plan.h"
 #include "packets.h"
 #include "setting.h"
@@ -59,18 +59,14 @@ int print_plan(int argc, const char* const* argv) {
   s.delay = 0.1;
   s.jitter = 0.2;
   s.stall = 0;
-  CLI::App app("the plan of tools/bench-jct, and what it takes in virtual time");
-  app.add_option("--seed", s.seed, "of everything drawn by lot")->capture_default_str();
-  app.add_option("--slots", s.slots_share, "share of the demand, jobs x window")->capture_default_str();
-  app.add_option("--window", s.window, "of each job, chunks")->capture_default_str();
-  app.add_option("--workers", s.world, "of each job")->capture_default_str();
-  app.add_option("--u-us", u_us, "what a full packet takes on a link there")->capture_default_str();
-  app.add_option("--scale", s.scale, "models are smaller by this factor")->capture_default_str();
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error);
-  }
+  bench::CommandLine line("the plan of tools/bench-jct, and what it takes in virtual time");
+  line.option("--seed", s.seed, "of everything drawn by lot").shows_default();
+  line.option("--slots", s.slots_share, "share of the demand, jobs x window").shows_default();
+  line.option("--window", s.window, "of each job, chunks").shows_default();
+  line.option("--workers", s.world, "of each job").shows_default();
+  line.option("--u-us", u_us, "what a full packet takes on a link there").shows_default();
+  line.option("--scale", s.scale, "models are smaller by this factor").shows_default();
+  line.parse(argc, argv);
   s.ns_per_byte = u_us * 1e3 / kFullPacketBytes;
   s.server_rate = s.world / 8.0;  // r = 1/8
   nlohmann::json out = plan_json(s);

@@ -6,7 +6,6 @@
 
 #include <zmq.h>
 
-#include <CLI/CLI.hpp>
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -17,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "command_line.h"
 #include "tally/kv_node.h"
 
 namespace tally::bench {
@@ -112,8 +112,7 @@ int of_zmq(int workers, int servers) {
 
 int main(int argc, char** argv) {
   using namespace tally::bench;
-  CLI::App app{"TCP connections of a key-value system, tally-kv's and ZeroMQ's"};
-  CLI11_PARSE(app, argc, argv);
+  CommandLine("TCP connections of a key-value system, tally-kv's and ZeroMQ's").parse(argc, argv);
   if (connections() != 0) give_up("other connections are here: run it in a network namespace of its own");
   struct Size {
     int workers;

@@ -8,7 +8,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -20,6 +19,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "command_line.h"
 #include "harness.h"
 #include "ps/ps.h"
 #include "pushes.h"
@@ -170,10 +170,10 @@ int main(int argc, char** argv) {
   using namespace tally::bench;
   int rounds = 5;
   std::string json;
-  CLI::App app{"Pushes over tally-kv's connections beside ZeroMQ's"};
-  app.add_option("--rounds", rounds);
-  app.add_option("--json", json);
-  CLI11_PARSE(app, argc, argv);
+  CommandLine line("Pushes over tally-kv's connections beside ZeroMQ's");
+  line.option("--rounds", rounds);
+  line.option("--json", json);
+  line.parse(argc, argv);
   nlohmann::json rows = nlohmann::json::array();
   std::printf("%7s %5s %20s %7s %9s %9s %9s\n", "keys", "width", "", "CPU ns", "of a pair", "wall ns",
               "bytes");

@@ -2,7 +2,6 @@
 // performance.md, goal 1. 256 elements, and what MTUs of 1500 and 9000 carry; window 256, frames from a ring
 // of at least 4 MiB. One thread.
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -10,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "command_line.h"
 #include "harness.h"
 #include "loop_rig.h"
 #include "pipeline/fused.h"
@@ -243,19 +243,15 @@ void add_format(Bench& bench) {
 int main(int argc, char** argv) {
   using namespace tally::bench;
   Wish wish;
-  CLI::App app{"the data plane's loop on the in-memory port"};
-  app.add_option("--json", wish.json, "also write the figures to this file");
-  app.add_option("--members", wish.members, "numbers of members, in this order")
-      ->delimiter(',')
-      ->check(CLI::Range(2, 64));
-  app.add_option("--elements", wish.elements,
-                 "values in a packet, multiples of 16: of 256 all members, of others eight")
-      ->delimiter(',')
-      ->check(packet_elements, "N");
-  app.add_option("--only", wish.only, "keys of rows, as in the JSON; raw add is always there")
-      ->delimiter(',');
-  app.add_option("--rounds", wish.rounds, "of each row")->check(CLI::PositiveNumber);
-  CLI11_PARSE(app, argc, argv);
+  CommandLine line("the data plane's loop on the in-memory port");
+  line.option("--json", wish.json, "also write the figures to this file");
+  line.option("--members", wish.members, "numbers of members, in this order").range(2, 64);
+  line.option("--elements", wish.elements,
+              "values in a packet, multiples of 16: of 256 all members, of others eight")
+      .check(packet_elements, "N");
+  line.option("--only", wish.only, "keys of rows, as in the JSON; raw add is always there");
+  line.option("--rounds", wish.rounds, "of each row").positive();
+  line.parse(argc, argv);
   const bool given = !wish.elements.empty();
   nlohmann::json results{{"environment", environment()}};
   print_environment();

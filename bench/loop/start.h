@@ -76,7 +76,7 @@ class Scratch {
   std::string path_;
 };
 
-// Of an option that takes a number of values in a packet, for CLI11: empty, or what is wrong with it.
+// Of an option that takes a number of values in a packet: empty, or what is wrong with it.
 inline std::string packet_elements(const std::string& text) {
   std::uint32_t n = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);

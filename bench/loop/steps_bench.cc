@@ -2,12 +2,12 @@
 // replicate and send, by the kind of packet, at several numbers of members and sizes of packet. One thread.
 // docs/bench.md says how to read it.
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "command_line.h"
 #include "harness.h"
 #include "loop_rig.h"
 #include "pipeline_contenders.h"
@@ -80,17 +80,13 @@ void run(const Wish& wish, JobShape shape, const std::string& directory, nlohman
 int main(int argc, char** argv) {
   using namespace tally::bench;
   Wish wish;
-  CLI::App app{"cycles of the data plane's loop, step by step"};
-  app.add_option("--json", wish.json, "also write the figures to this file");
-  app.add_option("--members", wish.members, "numbers of members")->delimiter(',')->check(CLI::Range(2, 64));
-  app.add_option("--elements", wish.elements, "values in a packet, multiples of 16")
-      ->delimiter(',')
-      ->check(packet_elements, "N");
-  app.add_option("--results", wish.results, "unicast, multicast")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"unicast", "multicast"}));
-  app.add_option("--rounds", wish.rounds, "of each")->check(CLI::PositiveNumber);
-  CLI11_PARSE(app, argc, argv);
+  CommandLine line("cycles of the data plane's loop, step by step");
+  line.option("--json", wish.json, "also write the figures to this file");
+  line.option("--members", wish.members, "numbers of members").range(2, 64);
+  line.option("--elements", wish.elements, "values in a packet, multiples of 16").check(packet_elements, "N");
+  line.option("--results", wish.results, "unicast, multicast").one_of({"unicast", "multicast"});
+  line.option("--rounds", wish.rounds, "of each").positive();
+  line.parse(argc, argv);
   nlohmann::json results{{"environment", environment()}, {"steps", nlohmann::json::array()}};
   print_environment();
   const tally::dpdk::Eal eal = start_bench_eal(argv[0]);

@@ -19,10 +19,8 @@ bool has_values(const Blocks& blocks, std::uint64_t block, std::uint32_t rank) {
 }
 
 double least_bytes(const Blocks& blocks, const Sum& sum, std::uint64_t ranks) {
-  const double nothing = static_cast<double>(sum.headers) / kRun;
+  const double nothing = static_cast<double>(sum.headers) / kRun + (sum.exponents ? 1 : 0);
   double bytes = 0;
-  double full = 0;
-  double empty = 0;
   for (std::size_t first = 0; first < sum.values; first += sum.chunk) {
     const std::size_t end = std::min(sum.values, first + sum.chunk);
     std::uint32_t rows = 0;
@@ -35,11 +33,10 @@ double least_bytes(const Blocks& blocks, const Sum& sum, std::uint64_t ranks) {
       rows += any ? 1 : 0;
     }
     const auto all = static_cast<std::uint32_t>((end - first + kRow - 1) / kRow);
-    if (rows != 0) bytes += sum.headers + (rows == all ? 64.0 * all : 64.0 * rows + 8);
-    ++(rows != 0 ? full : empty);
+    const double values = rows == all ? 64.0 * all : 64.0 * rows + 8;
+    bytes += rows != 0 ? sum.headers + values : nothing;
   }
-  const double exponents = sum.exponents ? empty * full / (empty + full) : 0;
-  return bytes + exponents * sum.headers + (empty - exponents) * nothing;
+  return bytes;
 }
 
 }  // namespace tally::bench

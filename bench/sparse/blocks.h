@@ -17,8 +17,8 @@ struct Blocks {
 
 // What a link cannot do without of what `ranks`, a bitmap, have together in `values` values, in packets of `chunk`: whole
 // ones, those of some rows, and a 64th of a header for each packet's worth of nothing. headers: bytes of a packet beside
-// its values. exponents: with the values of one block goes the exponent of another one (docs/protocol.md, 10): where
-// there are none it needs a header, unless it is none.
+// its values. exponents: with the values of one block goes the exponent of another one (docs/protocol.md, 10), and where
+// there are none it is a byte of a run.
 struct Sum {
   std::size_t values = 0;
   std::uint32_t chunk = 352;

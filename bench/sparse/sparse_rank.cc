@@ -7,7 +7,6 @@
 // barriers. FILE: the seconds of each, and the bytes that each cannot do without on a cable, per frame as a token bucket
 // counts them: [up, down].
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "blocks.h"
+#include "command_line.h"
 #include "harness.h"
 #include "tally/worker.h"
 
@@ -99,13 +99,13 @@ std::uint32_t number(const char* variable) {
 int main(int argc, char** argv) {
   using namespace tally::bench;
   Words words;
-  CLI::App app{"one rank of sums of which most blocks are zeros"};
-  app.add_option("--type", words.type)->check(CLI::IsMember({"int32", "float"}));
-  app.add_option("--bytes", words.bytes, "of the array");
-  app.add_option("--rounds", words.rounds);
-  app.add_option("--cases", words.cases, "percent of zero blocks : values in a block")->delimiter(',');
-  app.add_option("--json", words.json);
-  CLI11_PARSE(app, argc, argv);
+  CommandLine line("one rank of sums of which most blocks are zeros");
+  line.option("--type", words.type).one_of({"int32", "float"});
+  line.option("--bytes", words.bytes, "of the array");
+  line.option("--rounds", words.rounds);
+  line.option("--cases", words.cases, "percent of zero blocks : values in a block");
+  line.option("--json", words.json);
+  line.parse(argc, argv);
   std::vector<Blocks> cases;
   for (const std::string& text : words.cases) {
     const auto colon = text.find(':');

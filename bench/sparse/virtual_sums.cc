@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "tally/mix64.h"
 #include "virtual_rack.h"
 
 namespace tally::sparse {
@@ -59,7 +60,7 @@ class Run {
     double most = bench::least_bytes(c_.blocks, sum, (std::uint64_t{1} << c_.workers) - 1);
     for (std::uint32_t w = 0; w < c_.workers; ++w)
       most = std::max(most, bench::least_bytes(c_.blocks, sum, std::uint64_t{1} << w));
-    return rack_.wire_ns(most) + static_cast<double>(out_.round_trip);
+    return rack_.wire_ns(most) + (exponents ? 2 : 1) * static_cast<double>(out_.round_trip);
   }
 
   template <class T>
@@ -68,7 +69,8 @@ class Run {
     std::vector<std::vector<T>> values(c_.workers, std::vector<T>(n));
     std::vector<T> right(n);
     for (std::size_t i = 0; i < n; ++i) {
-      const T value = static_cast<T>(1 + i % 7);
+      // Neighbours of different sizes: floats have an exponent of its own for nearly each block.
+      const T value = static_cast<T>((1 + i % 7) << mix64(i / 256) % 8);
       for (std::uint32_t w = 0; w < c_.workers; ++w) {
         if (!has_values(blocks, i / blocks.block, w)) continue;
         values[w][i] = value;

@@ -32,7 +32,7 @@ struct Measured {
   TimeNs round_trip = 0;  // of a header, with nothing else on the links
   // ns: of the bytes that the fuller direction of the busiest link cannot do without, and a round trip.
   double ideal = 0;
-  // The same of floats as they travel, with the exponents of blocks.
+  // The same of floats as they travel, with the exponents of blocks, which are a round trip ahead.
   double of_format = 0;
   double up = 0;  // bytes on the links of the worker that had most, with headers, preamble and gap
   double down = 0;

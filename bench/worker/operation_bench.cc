@@ -8,7 +8,6 @@
 // --watch: counts the system calls and allocations of the calling thread and of the progress thread instead,
 // and takes no time.
 
-#include <CLI/CLI.hpp>
 #include <array>
 #include <atomic>
 #include <csignal>
@@ -21,6 +20,7 @@
 
 #include "api/transport.h"
 #include "call_watch.h"
+#include "command_line.h"
 #include "harness.h"
 #include "tally/worker.h"
 
@@ -222,12 +222,12 @@ int run(const Words& words) {
 
 int main(int argc, char** argv) {
   tally::bench::Words words;
-  CLI::App app{"Where the time of one small operation goes."};
-  app.add_option("--operations", words.operations);
-  app.add_option("--bytes", words.bytes)->check(CLI::Range(4, 1 << 26));
-  app.add_option("--type", words.type)->check(CLI::IsMember({"float", "int32"}));
-  app.add_option("--json", words.json)->required();
-  app.add_flag("--watch", words.watch);
-  CLI11_PARSE(app, argc, argv);
+  tally::bench::CommandLine line("Where the time of one small operation goes.");
+  line.option("--operations", words.operations);
+  line.option("--bytes", words.bytes).range(4, 1 << 26);
+  line.option("--type", words.type).one_of({"float", "int32"});
+  line.option("--json", words.json).required();
+  line.flag("--watch", words.watch);
+  line.parse(argc, argv);
   return tally::bench::run(words);
 }

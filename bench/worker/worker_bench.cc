@@ -4,13 +4,13 @@
 //
 //   tally_worker_bench [--json FILE] [--rounds N] [--only WORD]    WORD: of a line, such as float32 or 352
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <string>
 #include <vector>
 
+#include "command_line.h"
 #include "harness.h"
 #include "worker_run.h"
 
@@ -105,11 +105,11 @@ void run_all(const Words& words) {
 
 int main(int argc, char** argv) {
   tally::bench::Words words;
-  CLI::App app{"Time of the worker engine per chunk", "tally_worker_bench"};
-  app.add_option("--json", words.json, "Also write the figures to this file");
-  app.add_option("--rounds", words.rounds, "Of each line (default 7)")->check(CLI::Range(1, 1000));
-  app.add_option("--only", words.only, "Lines whose title holds this");
-  CLI11_PARSE(app, argc, argv);
+  tally::bench::CommandLine line("Time of the worker engine per chunk", "tally_worker_bench");
+  line.option("--json", words.json, "Also write the figures to this file");
+  line.option("--rounds", words.rounds, "Of each line (default 7)").range(1, 1000);
+  line.option("--only", words.only, "Lines whose title holds this");
+  line.parse(argc, argv);
   tally::bench::run_all(words);
   return 0;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -21,8 +22,7 @@ namespace {
 
 constexpr std::uint64_t kLargeBytes = std::uint64_t{256} << 20;
 constexpr std::uint64_t kSmallBytes = std::uint64_t{128} << 10;
-constexpr std::uint64_t kSmallRound = std::uint64_t{64} << 20;  // bytes that a round over small memory sums
-constexpr TimeNs kTurn = kMicrosecond;                          // virtual: no timer runs out
+constexpr TimeNs kTurn = kMicrosecond;  // virtual: no timer runs out
 constexpr std::size_t kCacheLine = 64;
 constexpr const char* kJob = "bench";
 constexpr std::uint64_t kInstance = 1;
@@ -75,12 +75,12 @@ template <class T>
 WorkerRun<T>::WorkerRun(const RunShape& shape, const kernels::Kernels& kernels)
     : shape_(shape),
       kernels_(kernels),
-      chunks_(chunks_in(shape.small ? kSmallRound : kLargeBytes, shape)),
+      chunks_(chunks_in(shape.small ? shape.small_round : kLargeBytes, shape)),
       here_(shape.small ? chunks_in(kSmallBytes, shape) : chunks_),
       out_(here_ * shape.elements),
       box_({shape.elements, kWorkerWindow, shape.sparse}, kernels),
       frames_(std::make_unique<Frames>(shape.elements)) {
-  for (std::uint64_t i = 0; i < out_.size(); ++i) out_[i] = value_of<T>(i);
+  for (std::uint64_t i = 0; i < out_.size(); ++i) out_[i] = value(i);
   if (shape.small) in_ = out_;
   for (std::uint64_t done = 0; done < chunks_; done += here_) {
     const std::uint64_t n = std::min(here_, chunks_ - done) * shape.elements;
@@ -115,9 +115,13 @@ void WorkerRun<T>::join() {
 template <class T>
 void WorkerRun<T>::check(bool negative) const {
   bool right = true;
-  for (std::uint64_t i = 0; i < out_.size(); ++i)
-    right &= out_[i] == (negative ? -value_of<T>(i) : value_of<T>(i));
+  for (std::uint64_t i = 0; i < out_.size(); ++i) right &= out_[i] == (negative ? -value(i) : value(i));
   require(right, "a sum is not what was sent");
+}
+
+template <class T>
+T WorkerRun<T>::value(std::uint64_t i) const noexcept {
+  return shape_.zeros ? T{} : value_of<T>(i);
 }
 
 template <class T>
@@ -280,6 +284,19 @@ engine::Membership epoch_of(const MirrorBox::Shape& shape) {
   return epoch;
 }
 
+// What the key adds to the sums of a contribution, or of a run of zeros (one shard).
+kernels::Sums keyed_sums(const Header& of, std::uint32_t key) {
+  if (of.type != PacketType::kZeroRun) return {keyed(key, of.chunk_id()), 0};
+  kernels::Sums sums;
+  for (std::uint64_t rest = of.contributors.host(); rest != 0; rest &= rest - 1) {
+    const auto i = static_cast<std::uint32_t>(std::countr_zero(rest));
+    const std::uint32_t value = keyed(key, Chunk{of.chunk.host() + i});
+    sums.sum1 += value;
+    sums.sum2 += (i + 1) * value;
+  }
+  return sums;
+}
+
 }  // namespace
 
 MirrorBox::MirrorBox(const Shape& shape, const kernels::Kernels& kernels)
@@ -308,25 +325,31 @@ void MirrorBox::mirror(std::span<std::byte> datagram) noexcept {
   Header in;
   std::memcpy(&in, datagram.data(), sizeof in);
   std::byte* const values = datagram.data() + kHeaderBytes;
-  const std::uint32_t n = in.elements.host();
-  require(in.type == PacketType::kContribute && n <= epoch_.elements, "that is not a contribution");
+  const bool run = in.type == PacketType::kZeroRun;
+  const std::uint32_t n = run || (in.flags & kFlagZero) != 0 ? 0 : in.elements.host();
+  require(
+      (run || in.type == PacketType::kContribute) && (in.flags & kFlagSparse) == 0 && n <= epoch_.elements,
+      "that is not a contribution");
+  const kernels::Sums zeros = keyed_sums(in, own_key_);
   const kernels::Sums sent = kernels_.sums(values, n);
-  require(in.sum1.host() - keyed(own_key_, in.chunk_id()) == sent.sum1 && in.sum2.host() == sent.sum2,
+  require(in.sum1.host() - zeros.sum1 == sent.sum1 && in.sum2.host() - zeros.sum2 == sent.sum2,
           "a contribution's sums");
   kernels_.write(entry_.data(), values, n);  // x - x - x
   kernels_.subtract(entry_.data(), values, n);
   kernels_.subtract(entry_.data(), values, n);
   kernels_.read(entry_.data(), values, n);
-  Header out = box_header(epoch_, PacketType::kResult);
+  Header out = box_header(epoch_, run ? PacketType::kZeroRun : PacketType::kResult);
+  out.flags = in.flags & kFlagZero;
   out.chunk = in.chunk;
   out.slot = Be{~0U};  // all before it are finished
   out.elements = in.elements;
   out.dtype = in.dtype;
   out.exponent = in.exponent;
   out.total = in.total;
-  out.contributors = Be<std::uint64_t>{members_of(kWorld)};
-  out.sum1 = Be<std::uint32_t>{keyed(all_keys_, in.chunk_id()) - sent.sum1};
-  out.sum2 = Be<std::uint32_t>{0 - sent.sum2};
+  out.contributors = run ? in.contributors : Be{members_of(kWorld)};
+  const kernels::Sums all = keyed_sums(in, all_keys_);
+  out.sum1 = Be<std::uint32_t>{all.sum1 - sent.sum1};
+  out.sum2 = Be<std::uint32_t>{all.sum2 - sent.sum2};
   engine::seal(out, std::size_t{4} * n, datagram, kernels_);
 }
 

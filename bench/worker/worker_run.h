@@ -33,7 +33,8 @@ class MirrorBox {
 
   // The JOINED(running) to a JOIN, the echo of a HEARTBEAT; nothing to anything else.
   [[nodiscard]] std::optional<std::vector<std::byte>> control(std::span<const std::byte> datagram) const;
-  // A contribution becomes its RESULT. Ends the process if it is none, or its sums are wrong.
+  // A contribution becomes its RESULT, a run of zeros that of their sums. Ends the process if it is neither, or its
+  // sums are wrong.
   void mirror(std::span<std::byte> datagram) noexcept;
 
  private:
@@ -46,8 +47,10 @@ class MirrorBox {
 
 struct RunShape {
   std::uint16_t elements = 352;
-  bool small = false;   // values in L2: few, read and written again and again
-  bool sparse = false;  // zeros are looked for, and there are none
+  bool small = false;                                   // values in L2: few, read and written again and again
+  bool sparse = false;                                  // zeros are looked for
+  bool zeros = false;                                   // all values are; otherwise none
+  std::uint64_t small_round = std::uint64_t{64} << 20;  // bytes that a round over small memory sums
 };
 
 constexpr std::uint32_t kWorkerWindow = 256;
@@ -92,6 +95,7 @@ class WorkerRun {
   [[nodiscard]] Spent kernels();
   // memcpy of the values to the packet, and back.
   [[nodiscard]] Spent copies();
+  [[nodiscard]] std::uint64_t chunks() const noexcept { return chunks_; }  // of data in an operation
 
  private:
   class Frames;
@@ -101,13 +105,14 @@ class WorkerRun {
   [[nodiscard]] Spent in_bursts(Send send, Receive receive);
   void exchange(Spent& spent);
   void check(bool negative) const;
+  [[nodiscard]] T value(std::uint64_t i) const noexcept;
   [[nodiscard]] std::span<T> out_of(std::uint64_t chunk) noexcept;
   [[nodiscard]] std::span<const T> in_of(std::uint64_t chunk) const noexcept;
 
   const RunShape shape_;
   const kernels::Kernels& kernels_;
-  const std::uint64_t chunks_;  // of data in an operation
-  const std::uint64_t here_;    // chunks that lie in memory: fewer, if it is small
+  const std::uint64_t chunks_;
+  const std::uint64_t here_;  // chunks that lie in memory: fewer, if it is small
   std::vector<T> out_;
   std::vector<T> in_;  // empty: in place
   std::vector<std::span<const T>> ins_;
