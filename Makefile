@@ -23,7 +23,7 @@ JSON ?=
 BASE ?=
 #: THRESHOLD  make ab: how many percent slower HEAD may be; default: 3
 THRESHOLD ?= 3
-#: SEEDS      make soak, soak-boxes, soak-racks, soak-sparse: how many seeds, from 0 on, or FIRST:COUNT; default: 10000
+#: SEEDS      make soak, soak-boxes, soak-racks, soak-sparse, soak-tables: how many seeds, from 0 on, or FIRST:COUNT; default: 10000
 SEEDS ?= 10000
 #: QUICK      make experiment: QUICK=1 looks whether it works, in a minute; its figures are worth nothing
 QUICK ?=
@@ -58,7 +58,7 @@ endif
 CLANG := -DCMAKE_CXX_COMPILER=clang++-14 -DTALLY_BUILD_BENCH=OFF
 CLANG += -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O1 -DTALLY_SANITIZE
 # ThreadSanitizer: what has more than one thread, and nothing else.
-TSAN_TARGETS := tests/e2e/all api_test api_plugin_test daemon_test http_test tally_io_test
+TSAN_TARGETS := tests/e2e/all api_test api_plugin_test daemon_test http_test kv_table_test tally_io_test
 # Root reserves what is missing of the hugepages that some tests need, and gives it back. For others, and where the
 # kernel has no more, those tests are skipped.
 HUGEPAGES := $(if $(filter 0,$(shell id -u)),tools/hugepages run 72 --)
@@ -67,7 +67,7 @@ IN_PARALLEL := xargs -d '\n' -r -n 8 -P $(JOBS)
 # clang's checks run beside them.
 CHECK_STAGES := format rules build build-asan build-tsan test beside headers lint
 
-.PHONY: help deps deps-frameworks build build-asan build-tsan demo test check bench bench-full ab experiment fmt format rules headers lint soak soak-boxes soak-racks soak-sparse fuzz deb deb-same deb-test install clean
+.PHONY: help deps deps-frameworks build build-asan build-tsan demo test check bench bench-full ab experiment fmt format rules headers lint soak soak-boxes soak-racks soak-sparse soak-tables fuzz deb deb-same deb-test install clean
 .PHONY: need configure configure-asan configure-tsan configure-lint
 
 help: ## this list
@@ -96,6 +96,8 @@ configure-asan: need
 
 configure-lint: need
 	@tools/configure '$(LINT_DIR)' $(CLANG)=address -DTALLY_UNITY=OFF -DTALLY_PRECOMPILE=OFF -DTALLY_SESSION_SERVICE=ON
+# Nothing is built there that would see what has been added to a CMakeLists.txt since.
+	@ninja -C '$(LINT_DIR)' build.ninja >/dev/null
 
 configure-tsan: need
 	@tools/configure '$(TSAN_DIR)' $(CLANG)=thread
@@ -169,7 +171,8 @@ soak: build ## run the simulator over many seeds
 soak-boxes: build ## ... of jobs over several boxes
 soak-racks: build ## ... of jobs of racks
 soak-sparse: build ## ... of sums of rows of tables
-soak soak-boxes soak-racks soak-sparse:
+soak-tables: build ## ... of tables whose hot rows are summed and cold ones pushed
+soak soak-boxes soak-racks soak-sparse soak-tables:
 	@[ -x '$(BUILD_DIR)/tests/sim/tally_sim_run' ] || \
 	  { echo 'soak: there is no $(BUILD_DIR)/tests/sim/tally_sim_run in this version' >&2; exit 2; }
 	@'$(BUILD_DIR)/tests/sim/tally_sim_run' $(patsubst soak-%,--%,$(filter soak-%,$@)) --seeds $(if $(findstring :,$(SEEDS)),$(SEEDS),0:$(SEEDS))

@@ -23,6 +23,7 @@
 #include "device/memif_device.h"
 #include "dpdk/eal.h"
 #include "dpdk/probed_device.h"
+#include "etcd/settings.h"
 #include "http/listen.h"
 #include "tally/unique_fd.h"
 #include "text/text.h"
@@ -154,6 +155,30 @@ void check_http_here(const Checking& c) {
   }
 }
 
+// A start goes on without them, and so would the box: in no fleet.
+void check_fleet_here(const Checking& c) {
+  constexpr std::size_t kLongest = std::size_t{16} << 20;
+  const config::FleetSection& fleet = c.config.fleet;
+  const auto check = [&c](const char* key, const std::optional<std::string>& path, auto objection_to) {
+    if (!path) return false;
+    if (const auto file = config::read_file(*path, kLongest, config::FileKind::kRegular); !file) {
+      c.error(key, file.error().message, file.error().help);
+      return false;
+    }
+    const std::string objection = objection_to(*path);
+    if (!objection.empty()) c.error(key, objection, "name another file, or mend this one");
+    return objection.empty();
+  };
+  check("fleet.password_file", fleet.password_file, [](const std::string& path) {
+    const auto password = etcd::read_password(path);
+    return password ? std::string() : password.error().what;
+  });
+  check("fleet.ca", fleet.ca, etcd::objection_to_ca);
+  if (!check("fleet.cert", fleet.cert, etcd::objection_to_certificate)) return;
+  check("fleet.key", fleet.key,
+        [&](const std::string& path) { return etcd::objection_to_key(path, *fleet.cert); });
+}
+
 // What EAL says against these arguments in a process of its own, without devices, hugepages or files; nothing:
 // it starts.
 std::optional<std::string> refusal_of_eal(dpdk::EalOptions options) {
@@ -216,6 +241,7 @@ void check_here(Checking& checking) {
   check_ports_here(checking);
   check_state_here(checking);
   check_http_here(checking);
+  check_fleet_here(checking);
   check_eal(checking);
 }
 

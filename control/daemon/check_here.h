@@ -6,7 +6,7 @@
 
 namespace tally::daemon {
 
-// Errors are what a start would fail with; warnings, what will cost speed or frames. Blocks for a moment; forks,
+// Errors are what a start would fail with, or the box's place in its fleet; warnings, what will cost speed or frames. Blocks for a moment; forks,
 // if dataplane.eal is not empty, so no thread may run.
 void check_here(config::Checking& checking);
 

@@ -26,4 +26,10 @@ struct Settings {
 // The text of a file without the end of its line.
 [[nodiscard]] Result<std::string> read_password(const std::string& path);
 
+// Why TLS does not take a file that can be read: as `ca`, as `certificate`, as the `key` of that certificate. Empty: it
+// takes it.
+[[nodiscard]] std::string objection_to_ca(const std::string& path);
+[[nodiscard]] std::string objection_to_certificate(const std::string& path);
+[[nodiscard]] std::string objection_to_key(const std::string& path, const std::string& certificate);
+
 }  // namespace tally::etcd

@@ -127,7 +127,10 @@ void Member::register_self(TimeNs now) {
   Transaction transaction{
       .compare = {created(key, 0)}, .then = {Put{key, text, lease}}, .otherwise = {Read{{key, false}}}};
   errands_.ask(std::move(transaction), now + kPatience,
-               [this, lease, text = std::move(text)](const Errands::Result& result, TimeNs at) {
+               [this, lease, text = std::move(text), before = view().revision()](
+                   const Errands::Result& result, TimeNs at) {
+                 // A store that was wiped knows no leases, so this is what it is asked first.
+                 if (result) keeper_.heard(result->revision, before, at);
                  registered(result, lease, text, at);
                });
 }

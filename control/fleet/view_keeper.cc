@@ -35,16 +35,19 @@ void ViewKeeper::audit(TimeNs now) {
   errands_.ask(Read{{view_.keys().root(), true}, true}, now + kPatience,
                [this, before = view_.revision()](const Errands::Result& result, TimeNs at) {
                  asking_ = false;
-                 next_ = at + (result ? kAudit : kRetry);
-                 if (!result || !watch_) return;
-                 judge(*result, before);
-                 if (!watch_) next_ = at;
+                 if (result && watch_) judge(*result, before);
+                 // The watch may have ended meanwhile.
+                 next_ = !watch_ ? at : at + (result ? kAudit : kRetry);
                });
 }
 
+void ViewKeeper::heard(Revision answered, Revision asked_at, TimeNs now) {
+  if (watch_ && answered < asked_at) read_anew(now);
+}
+
 void ViewKeeper::judge(const Reply& reply, Revision asked_at) {
-  // Not the store it was: it was wiped, or another one took its place.
-  if (reply.revision < asked_at) return read_anew(0);
+  heard(reply.revision, asked_at, 0);
+  if (!watch_) return;
   const Revision newest = reply.pairs.empty() ? 0 : reply.pairs.front().modified;
   // What the view went beyond since says nothing; and what is under way gets until the next look.
   const bool missing =

@@ -24,6 +24,9 @@ class ViewKeeper {
   void tick(TimeNs now);
   void give(const Changes& changes);
   void give(const WatchOver& over, TimeNs now);
+  // The store's revision in an answer, and the view's when it was asked. One that goes back is not the store it was: it
+  // was wiped, or another one took its place; all is read anew.
+  void heard(Revision answered, Revision asked_at, TimeNs now);
 
   // As the store was once, and follows it.
   [[nodiscard]] bool ready() const noexcept { return watch_.has_value(); }

@@ -62,11 +62,16 @@ bool world_valid(Rank rank, std::uint32_t world, std::uint32_t rack_workers) noe
   return world >= 1 && world <= (rack_workers == 0 ? kMaxWorld : kMaxRacks) && rack_workers <= kMaxRanks;
 }
 
+// Who has an epoch to lose ends it by ABORT, and a server by silence.
+bool gives_up(const Header& h, const JoinPayload& p) noexcept {
+  return p.elements.host() == 0 && p.last == GenerationRecord{} && server_index(h.rank_id()) >= kMaxServers;
+}
+
 bool fields_valid(const Header& h, const JoinPayload& p) noexcept {
   const bool of_rack = p.rack_workers != 0;
   return h.job.host() == 0 && (h.epoch.host() == 0 || of_rack) && h.cookie.host() == 0 &&
          p.instance.host() != 0 && world_valid(h.rank_id(), p.world.host(), p.rack_workers) &&
-         is_member_elements(p.elements.host()) &&
+         (is_member_elements(p.elements.host()) || gives_up(h, p)) &&
          serial_difference(Chunk{p.next.host()}, Chunk{p.lowest.host()}) >= 0 && record_valid(p.last);
 }
 

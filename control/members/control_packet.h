@@ -37,6 +37,9 @@ struct Request {
 };
 
 struct JoinRequest : Request {
+  // Its worker joins no more, and never entered an epoch.
+  [[nodiscard]] bool gives_up() const noexcept { return fixed.elements.host() == 0; }
+
   JoinPayload fixed{};
   std::uint64_t features = 0;  // that it understands; unknown bits are a later version's
   Epoch epoch{};               // of the box of a rack: whose entries it still has; 0: none, and of all others

@@ -118,13 +118,17 @@ std::uint64_t NativeLife::returning_ranks() const {
   return returning;
 }
 
+// Fresh forming: it waits for others in these places.
+void NativeLife::free_places(const std::vector<Rank>& which, const std::string& why) {
+  cancel_offer();
+  box_.slots_changed = true;  // nobody makes room for it any more
+  leave_parent(PacketType::kAbort, why);
+  for (const Rank r : which) member(r).joined = member(r).repeated = false;
+}
+
 void NativeLife::tick_fresh(TimeNs now) {
-  if (const auto silent = silent_ranks(now); !silent.empty()) {
-    cancel_offer();
-    box_.slots_changed = true;  // nobody makes room for it any more
-    leave_parent(PacketType::kAbort, silence_text(silent, lease(), now));
-    for (const Rank r : silent) member(r).joined = member(r).repeated = false;
-  }
+  if (const auto silent = silent_ranks(now); !silent.empty())
+    free_places(silent, silence_text(silent, lease(), now));
   const std::uint64_t returning = returning_ranks();
   if (returning == 0) returning_since_ = kNever;
   if (returning != 0 && !complete() && !offered() && after(returning_since_, patience()) <= now) {

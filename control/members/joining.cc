@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "members/box_state.h"
 #include "members/native_life.h"
@@ -106,15 +107,33 @@ void NativeLife::join_forming(const JoinRequest& join, const jobs::Binding& sour
   }
 }
 
+// A place that nobody waits behind is free at once, and not after a silence. That the epoch began meanwhile it has
+// not heard, so it says no ABORT: the others hear the same.
+void NativeLife::give_up(const JoinRequest& join, const jobs::Binding& source, TimeNs now) {
+  tick(now);
+  touch();
+  if (!has_rank(join.rank)) return box_.count(MembershipDrop::kRank);
+  MemberState& m = member(join.rank);
+  const bool in_epoch = alive() && !m.left;
+  if (!same_instance(m, join) || !(m.joined || in_epoch)) return box_.count(MembershipDrop::kEpoch);
+  if (m.binding != source) return box_.count(MembershipDrop::kSource);
+  if (m.had(join)) return box_.count(MembershipDrop::kOldAttempt);
+  box_.accept(PacketType::kJoin);
+  m.attempt = join.attempt;
+  if (in_epoch) return lose_member(join.rank, " gave up joining");
+  free_places({join.rank}, rank_text(join.rank, names()) + " gave up joining");
+  tick_fresh(now);
+}
+
 // The process is alive but has given up its membership, so its values of this generation are gone. The others
 // cannot go on without it, unless it had nothing more to give.
-void NativeLife::lose_member(Rank rank) {
+void NativeLife::lose_member(Rank rank, std::string_view how) {
   if (phase_ == JobPhase::kDraining) {
     member(rank).left = true;
     if (left() == everyone()) end();
     return;
   }
-  abort(rank_text(rank, names()) + " lost its membership and joined anew", rank);
+  abort(rank_text(rank, names()) + std::string(how), rank);
 }
 
 // False: the rank has no part in the epoch any more, or all are called back for a new one.
@@ -150,7 +169,7 @@ bool NativeLife::answer_active(const JoinRequest& join, const jobs::Binding& sou
     answer_member(join, source, now);
     return true;
   }
-  lose_member(join.rank);
+  lose_member(join.rank, " lost its membership and joined anew");
   return false;
 }
 

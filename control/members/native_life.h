@@ -36,6 +36,8 @@ class NativeLife final : public ResidentJob {
 
   // A JOIN whose job, token, world and rank are right.
   void join(const JoinRequest& join, const jobs::Binding& source, TimeNs now);
+  // One that gives up, with the right tag.
+  void give_up(const JoinRequest& join, const jobs::Binding& source, TimeNs now);
   void from_member(const ControlPacket& packet, const jobs::Binding& source, TimeNs now) override;
   // Of a rack's box: its parent is at that address, and waits for, or is to take, such a packet.
   [[nodiscard]] bool awaits(const engine::Datagram& datagram, const Ipv6& from) const noexcept;
@@ -127,7 +129,7 @@ class NativeLife final : public ResidentJob {
   [[nodiscard]] bool answer_active(const JoinRequest& join, const jobs::Binding& source, TimeNs now);
   [[nodiscard]] bool asks_others_first(const JoinRequest& join, TimeNs now);
   void join_forming(const JoinRequest& join, const jobs::Binding& source, TimeNs now);
-  void lose_member(Rank rank);
+  void lose_member(Rank rank, std::string_view how);
   void take_place(const JoinRequest& join, const jobs::Binding& source, TimeNs now);
   void answer_member(const JoinRequest& join, const jobs::Binding& source, TimeNs now);
   void let_wait(const JoinRequest& join, const jobs::Binding& source);
@@ -159,6 +161,7 @@ class NativeLife final : public ResidentJob {
   [[nodiscard]] bool watched(Rank rank) const noexcept;
   [[nodiscard]] std::vector<Rank> silent_ranks(TimeNs now) const;
   [[nodiscard]] std::uint64_t returning_ranks() const;
+  void free_places(const std::vector<Rank>& which, const std::string& why);
   void tick_fresh(TimeNs now);
   void tick_draining(TimeNs now);
   void leave(const Header& h);

@@ -102,6 +102,12 @@ std::optional<Objection> objection_to(const NativeConfig* job, const JoinRequest
   return std::nullopt;
 }
 
+// Behind a JOIN ranks of a job of racks are those of the rack.
+Rank rank_here(const ResidentJob& job, Rank rank) noexcept {
+  if (!job.config().has_parent()) return rank;
+  return Rank{static_cast<std::uint16_t>(raw(rank) - job.names().first)};  // it wraps below the rack
+}
+
 // What control of a box says to its members.
 bool is_answer(PacketType type) noexcept {
   return type == PacketType::kJoined || type == PacketType::kChallenge || type == PacketType::kReject ||
@@ -197,6 +203,7 @@ void Reception::settle(TimeNs now) {
 void Reception::join(const ControlPacket& packet, const jobs::Binding& source, TimeNs now) {
   auto join = read_join(packet);
   if (!join) return box.count(join.error());
+  if (join->gives_up()) return give_up(packet, *join, source, now);
   if (!box.fresh(*join, source, now)) return box.send_challenge(*join, source, now);
   const auto named = box.names.find(join->name);
   ResidentJob* job = box.find_resident(join->name);
@@ -213,10 +220,19 @@ void Reception::join(const ControlPacket& packet, const jobs::Binding& source, T
   }
   if (auto* const guest = std::get_if<GuestLife>(box.find(job->id())); guest != nullptr)
     return guest->join(*join, source);
-  // From here on as everywhere else: its rank in the rack.
-  if (job->config().has_parent())
-    join->rank = Rank{static_cast<std::uint16_t>(raw(join->rank) - job->names().first)};
+  join->rank = rank_here(*job, join->rank);
   box.find_native(job->id())->join(*join, source, now);
+}
+
+// It needs no challenge, which may be over by now, and gets no answer: it says nothing but to a job that is there, and
+// there of the process that has the place and whose JOIN did bring one, from where that came from.
+void Reception::give_up(const ControlPacket& packet, JoinRequest& join, const jobs::Binding& source,
+                        TimeNs now) {
+  NativeLife* const job = box.find_native(join.name);
+  if (job == nullptr) return box.count(MembershipDrop::kJob);
+  if (!auth::verify(job->key(), packet.header, packet.payload)) return box.count(MembershipDrop::kTag);
+  join.rank = rank_here(*job, join.rank);
+  job->give_up(join, source, now);
 }
 
 void Reception::enlist(const ControlPacket& packet, const jobs::Binding& source, TimeNs now) {

@@ -42,6 +42,7 @@ struct Reception {
                                        const jobs::Binding& source, TimeNs now);
   void forget_idle_groups(TimeNs now);
   void join(const ControlPacket& packet, const jobs::Binding& source, TimeNs now);
+  void give_up(const ControlPacket& packet, JoinRequest& join, const jobs::Binding& source, TimeNs now);
   void enlist(const ControlPacket& packet, const jobs::Binding& source, TimeNs now);
   void planned(const ControlPacket& packet, const jobs::Binding& source, TimeNs now);
   void probe(const ControlPacket& packet, const jobs::Binding& source, TimeNs now);

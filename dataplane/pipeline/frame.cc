@@ -7,6 +7,7 @@
 #include "tally/rows.h"
 #include "tally/switchml.h"
 #include "tally/wire.h"
+#include "tally/zero_run.h"
 
 namespace tally::pipeline {
 namespace {
@@ -162,10 +163,12 @@ std::optional<Drop> refuse_header(const Header& h, const std::byte* datagram, st
   const std::uint32_t elements = h.elements.host();
   if (!valid_elements(elements, h.dtype) || (h.type == PacketType::kQuery && elements != 0))
     return Drop::kElements;
+  const std::byte* const payload = datagram + kHeaderBytes;
   const std::uint32_t values = bytes - static_cast<std::uint32_t>(kHeaderBytes);
   if ((h.flags & kFlagSparse) != 0) {
-    if (!are_rows(datagram + kHeaderBytes, rows_of(elements, h.dtype), values)) return Drop::kRows;
-  } else if (values != (h.type == PacketType::kZeroRun ? 0 : values_bytes(h))) {
+    if (!are_rows(payload, rows_of(elements, h.dtype), values)) return Drop::kRows;
+  } else if (h.type == PacketType::kZeroRun ? !are_run_exponents(h, payload, values)
+                                            : values != values_bytes(h)) {
     return Drop::kLength;
   }
   if (!is_dtype(h.dtype)) return Drop::kDtype;

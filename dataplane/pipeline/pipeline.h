@@ -240,7 +240,8 @@ class Pipeline {
   [[gnu::noinline]] static std::uint32_t shorten(Contribution& p) noexcept;
   Outcome contribute_run(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
   [[nodiscard]] std::optional<Drop> refuse_run(const jobs::NativeJob& job, const Contribution& run,
-                                               std::uint64_t chunks) const noexcept;
+                                               const Header& h,
+                                               std::span<const std::byte> exponents) const noexcept;
   // Of racked jobs (racks.h).
   [[nodiscard]] bool judge_above(Parsed& parsed, const OpenedFrame& datagram, const Header& h,
                                  const Frame& frame) const noexcept;

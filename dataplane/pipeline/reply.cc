@@ -1,5 +1,6 @@
 #include "pipeline/reply.h"
 
+#include <bit>
 #include <cstring>
 
 #include "tally/net.h"
@@ -69,11 +70,27 @@ void write_result(std::byte* datagram, const jobs::NativeJob& job, const Contrib
       job, p, kernels);
 }
 
-void write_zero_run(std::byte* datagram, const jobs::NativeJob& job, const Contribution& p,
-                    std::uint64_t chunks, kernels::Sums sums, std::uint32_t before,
-                    const kernels::Kernels& kernels) noexcept {
-  say(datagram, {.type = PacketType::kZeroRun, .slot = before, .contributors = chunks, .sums = sums}, job, p,
-      kernels);
+std::uint32_t write_zero_run(std::byte* datagram, const jobs::NativeJob& job, const Contribution& p,
+                             std::uint64_t chunks, const RunExponents& exponents,
+                             const kernels::Kernels& kernels) noexcept {
+  const RunForm form = form_of_run(exponents, chunks);
+  const std::span<std::byte> behind(datagram + kHeaderBytes, form.bytes);
+  std::memcpy(behind.data(), exponents.data(), behind.size());
+  RunSums sums;
+  for (std::uint64_t rest = chunks; rest != 0; rest &= rest - 1) {
+    const auto bit = static_cast<std::uint32_t>(std::countr_zero(rest));
+    sums.add_chunk(bit, job.key_sum, p.chunk + bit * job.shards);
+  }
+  sums.add_exponents(behind);
+  Contribution all = p;
+  all.sum.exponent = form.of_all;
+  say(datagram,
+      {.type = PacketType::kZeroRun,
+       .slot = p.before,
+       .contributors = chunks,
+       .sums = {sums.sum1, sums.sum2}},
+      job, all, kernels);
+  return static_cast<std::uint32_t>(kHeaderBytes) + form.bytes;
 }
 
 void write_partial(std::byte* datagram, const jobs::NativeJob& job, const Contribution& p,

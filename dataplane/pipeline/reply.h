@@ -14,6 +14,7 @@
 #include "pipeline/decision.h"
 #include "tally/net.h"
 #include "tally/wire.h"
+#include "tally/zero_run.h"
 
 namespace tally::pipeline {
 
@@ -30,10 +31,11 @@ void write_result(std::byte* datagram, const jobs::NativeJob& job, const Contrib
                   std::uint32_t before = 0) noexcept;
 
 // Rewrites `datagram` into the RESULT of several chunks whose sums are zero, p's first: bit i of `chunks` stands for
-// that of i x shards behind it. sums: as of 64 values, each the chunk's sum1, or 0 where there is none.
-void write_zero_run(std::byte* datagram, const jobs::NativeJob& job, const Contribution& p,
-                    std::uint64_t chunks, kernels::Sums sums, std::uint32_t before,
-                    const kernels::Kernels& kernels) noexcept;
+// that of i x shards behind it. Its bytes: a header, and the exponents behind it if they are not all alike.
+[[nodiscard]] std::uint32_t write_zero_run(std::byte* datagram, const jobs::NativeJob& job,
+                                           const Contribution& p, std::uint64_t chunks,
+                                           const RunExponents& exponents,
+                                           const kernels::Kernels& kernels) noexcept;
 
 // The QUERY of p's sender to `peer` for p's chunk, which the box makes in its place.
 void write_query(std::byte* datagram, const jobs::NativeJob& job, const Contribution& p, Rank peer,

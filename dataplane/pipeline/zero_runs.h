@@ -15,6 +15,7 @@
 #include "pipeline/reply.h"
 #include "tally/rows.h"
 #include "tally/time.h"
+#include "tally/zero_run.h"
 
 namespace tally::pipeline {
 
@@ -36,45 +37,52 @@ inline Chunk chunk_of_run(const jobs::NativeJob& job, Chunk first, std::uint32_t
 }
 
 // The sums of a run are over what each of its contributions would say, chunk by chunk as they are counted: so they
-// vouch for rank and chunks, as those of a contribution do.
+// vouch for rank and chunks, as those of a contribution do, and for exponents that are not in the header.
 template <class Exec>
 std::optional<Drop> Pipeline<Exec>::refuse_run(const jobs::NativeJob& job, const Contribution& run,
-                                               std::uint64_t chunks) const noexcept {
-  kernels::Sums sums;
-  for (std::uint64_t rest = chunks; rest != 0; rest &= rest - 1) {
+                                               const Header& h,
+                                               std::span<const std::byte> exponents) const noexcept {
+  RunSums sums;
+  for (std::uint64_t rest = h.contributors.host(); rest != 0; rest &= rest - 1) {
     const auto bit = static_cast<std::uint32_t>(std::countr_zero(rest));
     const Chunk chunk = chunk_of_run(job, run.chunk, bit);
     // Nobody may have chunks a window apart on the way; two of one entry would lose what the first has finished.
     if (bit * job.shards >= job.window) return Drop::kRun;
     // Where shards do not divide the window: a chunk behind its end may be another core's.
     if (owner_of(Pool::slot_of(chunk, job), job) != options_.core) return Drop::kRun;
-    const std::uint32_t sum1 = keyed(run.key, chunk);
-    sums.sum1 += sum1;
-    sums.sum2 += (bit + 1) * sum1;
+    sums.add_chunk(bit, run.key, chunk);
   }
-  if (sums != kernels::Sums{run.sum.sum1, run.sum.sum2}) return Drop::kSum;
+  sums.add_exponents(exponents);
+  if (!sums.are_of(h)) return Drop::kSum;
   return std::nullopt;
 }
 
 // Each chunk is a pass of its own, as a contribution of zeros whose sequence is the run's: at most 64. Sums that
-// nobody had values for leave in one packet, which this one becomes; the others are owed.
+// nobody had values for leave in one packet, which this one becomes; the others are owed. That packet may be the longer
+// one, where all of this rank's exponents are alike and those of the others are not: the buffer has room, or the run
+// was dropped when it was judged.
 template <class Exec>
 [[gnu::noinline]] Outcome Pipeline<Exec>::contribute_run(Parsed& parsed, const Frame& frame,
                                                          TimeNs now) noexcept {
   const jobs::NativeJob& job = parsed.native();
   Contribution& p = parsed.contribution;
-  const std::uint64_t chunks = header_at(parsed.payload).contributors.host();
+  const Header h = header_at(parsed.payload);
+  const std::span<const std::byte> behind(parsed.payload + kHeaderBytes, parsed.payload_bytes - kHeaderBytes);
   owed_.chunks = 0;
-  if (const auto why = refuse_run(job, p, chunks)) return drop(parsed, frame, *why, now);
+  if (const auto why = refuse_run(job, p, h, behind)) return drop(parsed, frame, *why, now);
   const Decision arrival =
       exec_.template rmw<SequenceReg>(p.number, [&](Came& came) { return arrive(came, p); });
   if (arrival.op == Op::kNone) return drop(parsed, frame, arrival.drop, now);
 
+  const std::uint64_t chunks = h.contributors.host();
+  const RunExponents exponents = run_exponents(h, behind);
   const Contribution run = p;
   JobState& state = states_[raw(job.id)];
   Contribution first;  // of the sums that are told together
   std::uint64_t told = 0;
-  kernels::Sums sums;
+  RunExponents of_told{};
+  std::size_t named = 0;
+  std::size_t tells = 0;
   bool counted = false;
   Outcome out;
   for (std::uint64_t rest = chunks; rest != 0; rest &= rest - 1) {
@@ -85,6 +93,7 @@ template <class Exec>
     locate(p, job, options_.shared);
     p.form = Form::kZero;
     p.sum.marks = 0;
+    p.sum.exponent = exponents[named++];
     p.sum.sum1 = keyed(run.key, p.chunk);
     p.sum.sum2 = 0;
     Mismatch why;
@@ -99,23 +108,20 @@ template <class Exec>
     count(parsed, ruling.verdict, true, now);
     counted = true;
     if (ruling.verdict == Verdict::kAbsorb) continue;
-    const bool alike = told == 0 || p.sum.exponent == first.sum.exponent;
-    if (p.sum.marks != 0 || !alike) {
+    if (p.sum.marks != 0) {
       owed_.before[bit] = p.before;
       owed_.chunks |= std::uint64_t{1} << bit;
       continue;
     }
     if (told == 0) first = p;
-    const auto place = (raw(p.chunk) - raw(first.chunk)) / job.shards;
-    told |= std::uint64_t{1} << place;
-    sums.sum1 += p.sum.sum1;
-    sums.sum2 += (place + 1) * p.sum.sum1;
+    told |= std::uint64_t{1} << (raw(p.chunk) - raw(first.chunk)) / job.shards;
+    of_told[tells++] = p.sum.exponent;
   }
   owed_.job = &job;
   owed_.first = run.chunk;
   p = run;
   if (told != 0) {
-    write_zero_run(parsed.payload, job, first, told, sums, first.before, *kernels_);
+    parsed.payload_bytes = write_zero_run(parsed.payload, job, first, told, of_told, *kernels_);
     out = outcome(parsed, Verdict::kComplete);
   } else if (counted) {
     out = outcome(parsed, Verdict::kAbsorb);

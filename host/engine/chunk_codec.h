@@ -11,6 +11,7 @@
 
 #include "engine/engine_operation.h"
 #include "kernels/kernels.h"
+#include "tally/float_options.h"
 
 namespace tally::engine {
 
@@ -52,8 +53,8 @@ inline constexpr std::uint32_t kGreatestFinite = 0x7f7fffff;  // bits of the gre
 inline constexpr int kZeroBlock = -127;     // all elements are 0
 inline constexpr int kLeastExponent = -96;  // keeps 2^(s-e) a normal float32 for every s
 inline constexpr int kGreatestExponent = 126;
-inline constexpr std::uint32_t kGreatestMagnitude =
-    0x7e800000;  // bits of 2^126: a block with more, Inf or NaN is kNotANumber
+// A block with more, Inf or NaN is kNotANumber.
+inline constexpr std::uint32_t kGreatestMagnitude = std::bit_cast<std::uint32_t>(kMostMagnitude);
 
 // The largest magnitude of a value of which `world` make no sum that leaves the wire's type.
 constexpr std::uint32_t summable(std::uint32_t world, Dtype dtype) noexcept {

@@ -31,6 +31,7 @@
 #include "tally/net.h"
 #include "tally/plan.h"
 #include "tally/rows.h"
+#include "tally/zero_run.h"
 
 namespace tally::engine {
 
@@ -89,7 +90,7 @@ class ChunkStream {
 
   // Datagrams of the current epoch, sender and cookie already checked; box: that they came from.
   [[nodiscard]] std::optional<Refused> on_result(const Datagram& datagram, TimeNs now, std::size_t box = 0);
-  [[nodiscard]] std::optional<Refused> on_zero_run(const Header& header, TimeNs now);
+  [[nodiscard]] std::optional<Refused> on_zero_run(const Datagram& datagram, TimeNs now);
   [[nodiscard]] std::optional<Refused> on_waiting(const Header& header, TimeNs now,
                                                   std::size_t box = 0) noexcept;
   [[nodiscard]] std::optional<Refused> on_nack(const Header& header, std::size_t box = 0) noexcept;
@@ -278,8 +279,7 @@ class ChunkStream {
   // Bytes of the values in whichever form is shorter (docs/protocol_sparse.md); and chunks of which there is nothing
   // to say, in the packet of the first of them.
   [[nodiscard]] std::size_t without_zero_rows(std::span<std::byte> values) noexcept;
-  [[nodiscard]] bool joins_run(const Flight& flight, const EngineOperation& operation,
-                               int exponent) const noexcept;
+  [[nodiscard]] bool joins_run(const Flight& flight, const EngineOperation& operation) const noexcept;
   // The next chunk is of zeros, and the window cuts off what could be said along with it: it waits until the window has
   // moved on by a part. The first chunk without a result never waits. Where none of the last chunks were of zeros it is
   // not asked: dense values pay for a comparison.
@@ -288,15 +288,21 @@ class ChunkStream {
     return next_is_cut_off();
   }
   [[nodiscard]] bool next_is_cut_off() noexcept;
-  // Whether what is sent for the first time has no value, nor the exponent of one. Remembers it for kLately chunks.
-  [[nodiscard]] bool note_zeros(const Flight& flight) noexcept;
+  // Of what is sent for the first time: values that are zeros are remembered for kLately chunks. Chunks that have none,
+  // which go ahead of dense values, too, say nothing.
+  void note_values(const Flight& flight) noexcept;
   [[nodiscard]] std::uint32_t least_room() const noexcept {
     constexpr std::uint32_t kPart = 4;  // of the window
     return std::min(kMostOfRun * membership_.shards, membership_.window / kPart);
   }
-  [[nodiscard]] std::uint64_t send_along(std::uint64_t base, TimeNs now) noexcept;
-  [[nodiscard]] kernels::Sums run_sums(std::uint64_t base, std::uint64_t chunks,
-                                       std::uint32_t key) const noexcept;
+  // What goes along with the chunk `base`: all that the run names, and their exponents. 0: an element is no number,
+  // failure_ says which.
+  [[nodiscard]] std::uint64_t send_along(std::uint64_t base, TimeNs now, RunExponents& exponents);
+  // header: of the chunk `base` alone. Of it and what goes along; 0 as above.
+  [[nodiscard]] std::size_t write_run(Header header, std::uint64_t base, std::span<std::byte> out,
+                                      TimeNs now);
+  [[nodiscard]] RunSums run_sums(std::uint64_t base, std::uint64_t chunks, std::uint32_t key,
+                                 std::span<const std::byte> payload) const noexcept;
   [[nodiscard]] std::size_t write_query(Flight& flight, Cause cause, const Peer& peer,
                                         std::span<std::byte> out, TimeNs now);
   [[nodiscard]] std::size_t write_answer(const OwedAnswer& owed, std::span<std::byte> out) const noexcept;

@@ -130,39 +130,46 @@ std::optional<Refused> ChunkStream::judge(const Datagram& datagram, Flight& flig
 }
 
 // Zeros of several chunks at once. Each that has no result yet must be one of which zeros are the sum.
-std::optional<Refused> ChunkStream::on_zero_run(const Header& header, TimeNs now) {
+std::optional<Refused> ChunkStream::on_zero_run(const Datagram& datagram, TimeNs now) {
   if (!membership_.sparse) return Refused::kType;
+  const Header& header = datagram.header;
   const auto base = index_of(header.chunk_id());
   if (!started_) return Refused::kNotWaited;
   if (!base) return Refused::kLate;
   const std::uint64_t chunks = header.contributors.host();
-  const kernels::Sums sums = run_sums(*base, chunks, membership_.key_sum);
-  if (header.sum1.host() != sums.sum1 || header.sum2.host() != sums.sum2) return Refused::kSum;
+  if (!run_sums(*base, chunks, membership_.key_sum, datagram.payload).are_of(header)) return Refused::kSum;
+  const RunExponents exponents = run_exponents(header, datagram.payload);
+  Header one = header;  // as the RESULT of each
+  one.type = PacketType::kResult;
+  one.flags = kFlagZero;
+  one.contributors = Be<std::uint64_t>{membership_.members()};
+  one.sum2 = Be<std::uint32_t>{0};
   const auto index_at = [&](std::uint64_t rest) {
     return *base + static_cast<std::uint64_t>(std::countr_zero(rest)) * membership_.shards;
   };
   std::uint64_t open = 0;
+  const std::int8_t* exponent = exponents.data();
   for (std::uint64_t rest = chunks; rest != 0; rest &= rest - 1) {
     const std::uint64_t index = index_at(rest);
+    one.exponent = *exponent++;
     if (index < window_.lowest()) continue;
     if (!window_.contains(index)) return Refused::kNotWaited;
     Flight& flight = window_.at(index);
     if (flight.state == FlightState::kDone) continue;
     if (!flight.offered || !flight.nothing) return Refused::kNotWaited;
-    if (const auto wrong = judge_form(header, flight, membership_.members())) return wrong;
+    if (const auto wrong = judge_form(one, flight, membership_.members())) return wrong;
     open |= rest & -rest;
   }
   if (open == 0) return Refused::kLate;
-  for (std::uint64_t rest = open; rest != 0 && !failure_; rest &= rest - 1) {
+  exponent = exponents.data();
+  bool first = true;
+  for (std::uint64_t rest = chunks; rest != 0 && !failure_; rest &= rest - 1) {
+    one.exponent = *exponent++;
+    if ((open & rest & -rest) == 0) continue;
     Flight& flight = window_.at(index_at(rest));
-    Header one = header;
-    one.type = PacketType::kResult;
-    one.flags = kFlagZero;
     one.chunk = Be<std::uint32_t>{raw(wire(flight.index))};
-    one.contributors = Be<std::uint64_t>{membership_.members()};
     one.sum1 = Be<std::uint32_t>{keyed(membership_.key_sum, wire(flight.index))};
-    one.sum2 = Be<std::uint32_t>{0};
-    accept(one, {}, flight, now, rest == open);
+    accept(one, {}, flight, now, std::exchange(first, false));
   }
   return std::nullopt;
 }

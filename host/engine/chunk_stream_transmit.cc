@@ -219,12 +219,6 @@ bool ChunkStream::exceeds(const EngineOperation& operation, std::uint64_t data_c
   return block_exponent(max_abs_bits(operation, operation.range(data_chunk), kernels_)) > kept.exponent;
 }
 
-bool ChunkStream::note_zeros(const Flight& flight) noexcept {
-  const bool zeros = flight.nothing && (flight.exponent == kNoExponent || flight.exponent == kZeroBlock);
-  zeros_lately_ = zeros ? kLately : zeros_lately_ - (zeros_lately_ != 0 ? 1 : 0);
-  return zeros;
-}
-
 std::size_t ChunkStream::write_contribution(Flight& flight, Cause cause, std::span<std::byte> out,
                                             TimeNs now) {
   EngineOperation& operation = *flight.operation;
@@ -289,16 +283,9 @@ std::size_t ChunkStream::write_contribution(Flight& flight, Cause cause, std::sp
     window_.sent(flight, now);
   }
   if (++flight.contributed == 1) flight.contributed_at = now;
-  if (membership_.sparse && cause == Cause::kNew && note_zeros(flight)) {
-    const std::uint64_t chunks = send_along(flight.index, now);
-    if (chunks != 1) {
-      const kernels::Sums sums = run_sums(flight.index, chunks, membership_.key);
-      header.type = PacketType::kZeroRun;
-      header.flags = 0;
-      header.contributors = Be<std::uint64_t>{chunks};
-      header.sum1 = Be<std::uint32_t>{sums.sum1};
-      header.sum2 = Be<std::uint32_t>{sums.sum2};
-    }
+  if (membership_.sparse && cause == Cause::kNew) {
+    note_values(flight);
+    if (flight.nothing) return write_run(header, flight.index, out, now);
   }
   return seal(header, bytes, out, kernels_);
 }

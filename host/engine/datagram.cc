@@ -4,6 +4,7 @@
 
 #include "tally/rows.h"
 #include "tally/wire.h"
+#include "tally/zero_run.h"
 
 namespace tally::engine {
 namespace {
@@ -56,7 +57,8 @@ std::optional<Refused> check_length(const Datagram& d) noexcept {
                    : bytes == values_bytes(d.header));
       break;
     case PacketType::kZeroRun:
-      right = valid_elements(elements, d.header.dtype) && bytes == 0;
+      right =
+          valid_elements(elements, d.header.dtype) && are_run_exponents(d.header, d.payload.data(), bytes);
       break;
     case PacketType::kQuery:
     case PacketType::kResend:

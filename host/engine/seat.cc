@@ -252,6 +252,7 @@ void Seat::join_again(TimeNs now) {
 void Seat::join_anew(TimeNs now) {
   membership_.reset();
   unended_.reset();
+  giving_up_ = 0;
   leave_.stop();
   abort_.stop();
   heard_ = now;
@@ -273,6 +274,10 @@ Said Seat::transmit(std::span<std::byte> out, const SeatNumbers& numbers, TimeNs
       return knock_.due() <= now ? say_join(out, numbers, now) : fetch_.transmit(speaker_, out, now);
     const Membership as = *std::exchange(unended_, std::nullopt);
     return say(PacketType::kAbort, as, {}, "gave up its membership and joins anew", out);
+  }
+  if (state_ == SeatState::kClosed && giving_up_ != 0) {
+    --giving_up_;
+    return say_join_for(0, out, {}, now);
   }
   if (abort_due() <= now) {
     abort_.said(now);
@@ -302,6 +307,11 @@ Said Seat::say_join(std::span<std::byte> out, const SeatNumbers& numbers, TimeNs
   if (unanswered_ >= kUnanswered) ask_another();
   ++unanswered_;
   if (!knock_.hurried()) hops_ = 0;
+  return say_join_for(options().elements, out, numbers, now);
+}
+
+Said Seat::say_join_for(std::uint16_t elements, std::span<std::byte> out, const SeatNumbers& numbers,
+                        TimeNs now) {
   const Knock::Words words = knock_.next(speaker_, now);
   JoinPayload join;
   join.instance = Be{options().instance};
@@ -313,7 +323,7 @@ Said Seat::say_join(std::span<std::byte> out, const SeatNumbers& numbers, TimeNs
     join.last = membership_->record();
   }
   join.world = Be{options().world};
-  join.elements = Be{options().elements};
+  join.elements = Be{elements};
   join.name_bytes = static_cast<std::uint8_t>(options().job.size());
   join.challenge = words.challenge;
   wire_put(out.data() + kHeaderBytes, join);

@@ -104,6 +104,11 @@ class Seat {
   void leave(TimeNs now) noexcept { leave_.start(now); }
   // Without an epoch there is nobody to tell. False: an earlier reason is still being told.
   bool abort(std::string_view why, TimeNs now);
+  // Of a worker that closes and has not been in an epoch: its place is free for another process. Said at once, and never
+  // answered; should all copies be lost, the silence that follows says the same.
+  void give_up() noexcept {
+    if (!membership_ && knock_.said()) giving_up_ = kGivingUp;
+  }
   void close() noexcept { state_ = SeatState::kClosed; }
   // Boxes of the plan that this rank cannot use (GuestSeats): said at once when they change, and with each
   // HEARTBEAT of the epoch. Only while it runs.
@@ -120,7 +125,7 @@ class Seat {
   [[nodiscard]] Said transmit(std::span<std::byte> out, const SeatNumbers& numbers, TimeNs now);
   [[nodiscard]] TimeNs due() const noexcept {
     if (state_ == SeatState::kJoining) return unended_ ? 0 : std::min(knock_.due(), fetch_.due());
-    if (state_ == SeatState::kClosed) return abort_due();
+    if (state_ == SeatState::kClosed) return giving_up_ != 0 ? 0 : abort_due();
     return std::min({heartbeat_due_, lost_due_, leave_.due(), abort_due()});
   }
 
@@ -161,6 +166,7 @@ class Seat {
 
  private:
   static constexpr std::uint32_t kFarewells = 5;
+  static constexpr std::uint32_t kGivingUp = 3;    // copies, of which one may be lost
   static constexpr std::uint32_t kMostHops = 4;    // to other boxes, since a JOIN was last due by time
   static constexpr std::uint32_t kUnanswered = 3;  // JOINs, after which another box is asked
 
@@ -177,6 +183,8 @@ class Seat {
   void ask_another();
   void move_to(const Ipv6& address);
   [[nodiscard]] Said say_join(std::span<std::byte> out, const SeatNumbers& numbers, TimeNs now);
+  [[nodiscard]] Said say_join_for(std::uint16_t elements, std::span<std::byte> out,
+                                  const SeatNumbers& numbers, TimeNs now);
   [[nodiscard]] Said say(PacketType type, const Membership& as, Chunk next, std::string_view text,
                          std::span<std::byte> out) noexcept;
   [[nodiscard]] Said say_lost(std::span<std::byte> out) noexcept;
@@ -208,6 +216,7 @@ class Seat {
   std::uint64_t missing_ = 0;
   std::uint32_t first_rank_ = 0;
   std::string told_;
+  std::uint32_t giving_up_ = 0;  // copies still to be said
   Backoff leave_;
   Backoff abort_;
   std::string abort_text_;

@@ -164,8 +164,10 @@ void WorkerEngine::abort(std::string_view reason, TimeNs now) {
 void WorkerEngine::leave(TimeNs now) {
   notice_absence(now);
   if (state() == EngineState::kClosed || leaving_ != Leaving::kNo) return;
-  if (!seat_.membership() && stream_.pending() == 0)
-    return close({ErrorCode::kClosed, "left before the job was formed"});
+  if (!seat_.membership() && stream_.pending() == 0) {
+    close({ErrorCode::kClosed, "left before the job was formed"});
+    return seat_.give_up();
+  }
   leaving_ = Leaving::kDraining;
   settle(now);
 }
@@ -216,7 +218,7 @@ void WorkerEngine::fail_job(const Error& error, const StreamFailure* culprit, Ti
   seat_.close();
   guests_.leave();
   why_closed_ = reason;
-  seat_.abort(why_closed_.what, now);
+  seat_.membership() ? void(seat_.abort(why_closed_.what, now)) : seat_.give_up();
 }
 
 void WorkerEngine::receive(std::span<const std::byte> bytes, TimeNs now, std::size_t box) noexcept {
@@ -247,7 +249,7 @@ std::optional<Refused> WorkerEngine::dispatch(const Datagram& datagram, TimeNs n
   if (header.type == PacketType::kNack) return stream_.on_nack(header, box);
   if (waiting) return stream_.on_waiting(header, now, box);
   if (header.type == PacketType::kZeroRun)
-    return box == 0 ? stream_.on_zero_run(header, now) : std::optional(Refused::kType);
+    return box == 0 ? stream_.on_zero_run(datagram, now) : std::optional(Refused::kType);
   const auto wrong = stream_.on_result(datagram, now, box);
   if (box != 0 && !wrong) guests_.at(box).heard(now);
   return wrong;

@@ -39,6 +39,10 @@ std::uint64_t name_of(const DenseRequest& request) noexcept {
 
 void BoxPath::sum(DenseRequest request, Done done) {
   const std::lock_guard lock(mutex_);
+  if (alone_)
+    return done(Failure(ErrorCode::kInvalidArgument,
+                        "an asynchronous table has the box to itself while it has hot keys; close it before "
+                        "this PushPull, or give it most_hot 0"));
   const std::uint64_t name = name_of(request);
   waiting_.push_back({std::move(request), name, std::move(done)});
   pump();
@@ -48,6 +52,19 @@ void BoxPath::sum_hot(std::shared_ptr<HotSums> what, Done done) {
   const std::lock_guard lock(mutex_);
   waiting_.push_back({{}, 0, std::move(done), std::move(what)});
   pump();
+}
+
+std::shared_ptr<HotPath> BoxPath::lend(const std::shared_ptr<BoxPath>& box, bool alone) {
+  if (!box->can_sum_hot()) return nullptr;
+  const std::lock_guard lock(box->mutex_);
+  if (box->alone_ || (alone && box->tables_ != 0)) return nullptr;
+  ++box->tables_;
+  box->alone_ = alone;
+  return {box.get(), [box](HotPath*) {
+            const std::lock_guard given_back(box->mutex_);
+            --box->tables_;
+            box->alone_ = false;
+          }};
 }
 
 bool BoxPath::can_sum_hot() const {

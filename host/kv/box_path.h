@@ -32,8 +32,10 @@ class BoxPath final : public HotPath {
   // In the same order as those. Their words say whether all mean the same.
   void sum_hot(std::shared_ptr<HotSums> what, Done done) override;
   void give_up(const std::string& why) override;
-  // Not in a job of racks (docs/hot_keys.md, Limits), nor in one that is over.
-  [[nodiscard]] bool can_sum_hot() const;
+  // For a table, as long as it has it. alone: its sums come when they come (table_progress.h), so those of others cannot be in
+  // the same order at all workers, and there are none. nullptr: others have it; or the job is one of racks
+  // (docs/hot_keys.md, Limits), or over.
+  [[nodiscard]] static std::shared_ptr<HotPath> lend(const std::shared_ptr<BoxPath>& box, bool alone);
   [[nodiscard]] std::uint64_t sums() const;
 
   // After the last sum: waits for the other workers.
@@ -48,6 +50,7 @@ class BoxPath final : public HotPath {
     std::shared_ptr<HotSums> hot{};  // instead of the request
   };
 
+  [[nodiscard]] bool can_sum_hot() const;
   void pump();  // under the mutex
   void issue(Waiting waiting);
   void issue_hot(Waiting waiting);
@@ -55,6 +58,8 @@ class BoxPath final : public HotPath {
 
   mutable std::mutex mutex_{};
   std::deque<Waiting> waiting_{};
+  int tables_ = 0;       // that have it
+  bool alone_ = false;   // one of them has it to itself
   bool asking_ = false;  // whether all mean what is first
   std::unordered_set<std::uint64_t> known_{};
   std::uint64_t sums_ = 0;

@@ -1,6 +1,7 @@
 #include "kv/hot_rows.h"
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -22,11 +23,17 @@ constexpr std::uint64_t kPartSalt = 0xb416;  // not the classes' hash, nor the b
 
 }  // namespace
 
+std::size_t most_hot_of(const TableOptions& options) noexcept {
+  constexpr std::size_t kUnsaid = 30'000;
+  return options.most_hot.value_or(options.age == std::chrono::milliseconds(0) ? kUnsaid : 0);
+}
+
 Result<HotRows> HotRows::create(const TableOptions& options, std::uint32_t rank, std::uint32_t world) {
+  const std::size_t most_hot = most_hot_of(options);
   hot::HotOptions hot;
-  hot.seat = {rank, world, {.most = static_cast<std::uint32_t>(options.most_hot), .least_fill = kLeastFill}};
+  hot.seat = {rank, world, {.most = static_cast<std::uint32_t>(most_hot), .least_fill = kLeastFill}};
   hot.every = options.every;
-  hot.counters = std::max(kLeastCounters, 4 * options.most_hot);
+  hot.counters = std::max(kLeastCounters, 4 * most_hot);
   hot.counters_of_key = kCountersOfAKey;
   auto set = hot::HotSet::create(hot);
   if (!set) return tl::unexpected(set.error());

@@ -26,14 +26,19 @@ struct HotSums {
   SparseSums<float> sums{};
 };
 
+// How many keys of such a table may be hot at a time. Hot keys of an asynchronous table bind its workers to one another
+// (docs/kv.md, Rounds that are called), so they are asked for by name.
+[[nodiscard]] std::size_t most_hot_of(const TableOptions& options) noexcept;
+
 // The way to the box.
 class HotPath {
  public:
   virtual ~HotPath() = default;
   // done: when both are over, with the first failure; once, on a thread that must not wait.
   virtual void sum_hot(std::shared_ptr<HotSums> what, std::function<void(std::optional<Failure>)> done) = 0;
-  // A sum is under way that others may never issue: what comes behind it would be added to theirs out of step. So all of
-  // this path fails, here and at the others, now and later.
+  // The table has not ended by close. A sum may be under way that others never issue, or was not right here and waits for this
+  // worker's next at others: what comes behind it would be added to theirs out of step. So all of this path fails, here and
+  // at the others, now and later.
   virtual void give_up(const std::string& why) = 0;
 };
 

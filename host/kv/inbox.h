@@ -53,7 +53,9 @@ class Inbox {
       wake_.notify_one();
     }
     if (thread_.joinable()) thread_.join();
-    waiting_.clear();
+    decltype(waiting_) forgotten;
+    const std::lock_guard lock(mutex_);  // others may still post
+    forgotten.swap(waiting_);
   }
   [[nodiscard]] bool here() const noexcept { return thread_.get_id() == std::this_thread::get_id(); }
 

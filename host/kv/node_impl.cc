@@ -141,12 +141,14 @@ void NodeImpl::finalize(bool barrier) {
     changed_.notify_all();
   }
   close_all();
-  box_.reset();
+  std::shared_ptr<BoxPath> box;
   std::vector<std::function<void()>> functions;
   {
     const std::lock_guard lock(mutex_);
+    box.swap(box_);
     functions.swap(at_exit_);
   }
+  box.reset();
   for (const auto& function : functions) function();
   if (trouble) throw *trouble;
 }
@@ -187,10 +189,16 @@ void NodeImpl::fail(ErrorCode code, const std::string& what) {
   changed_.notify_all();
 }
 
+std::shared_ptr<BoxPath> NodeImpl::box() const {
+  const std::lock_guard lock(mutex_);
+  return box_;
+}
+
 NodeStatistics NodeImpl::statistics() const {
+  const std::shared_ptr<BoxPath> box = this->box();
   return {counters_.connections, counters_.frames_sent,    counters_.frames_received,
           counters_.bytes_sent,  counters_.bytes_received, counters_.strangers,
-          counters_.malformed,   counters_.dropped,        box_ ? box_->sums() : 0};
+          counters_.malformed,   counters_.dropped,        box ? box->sums() : 0};
 }
 
 // --- Barriers.

@@ -58,7 +58,7 @@ class NodeImpl : public std::enable_shared_from_this<NodeImpl> {
   [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
   [[nodiscard]] const std::vector<Range>& ranges() const noexcept { return ranges_; }
   // A table keeps it beyond the end of the node.
-  [[nodiscard]] std::shared_ptr<BoxPath> box() const noexcept { return box_; }
+  [[nodiscard]] std::shared_ptr<BoxPath> box() const;
 
   // Any thread.
   [[nodiscard]] Sent send_to_server(int rank, Frame frame);

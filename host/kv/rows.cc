@@ -82,8 +82,8 @@ void Rows::check_room(const Fresh& fresh, std::size_t first) const {
   if (bytes_ + bytes > options_.most_bytes)
     throw Failure(ErrorCode::kRefused,
                   "this server has no room for more rows: " + text::counted(used_, "row") +
-                      " and their index have " + text::with_commas(bytes_) + " of " +
-                      text::with_commas(options_.most_bytes) + " bytes (tally-kv --memory)",
+                      " and their index have " + text::with_commas(bytes_) + " bytes, and " +
+                      text::with_commas(options_.most_bytes) + " are for them (tally-kv --memory)",
                   static_cast<std::int64_t>(first));
 }
 

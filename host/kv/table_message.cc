@@ -22,7 +22,8 @@ struct TableHeader {
   std::uint32_t text;  // bytes
   std::uint64_t keys;
   std::uint64_t rows;  // values
-  std::uint16_t hot;   // 0, 1
+  std::uint8_t hot;    // 0, 1
+  std::uint8_t for_all;
   std::uint16_t least;
   std::uint32_t age;
 };
@@ -50,10 +51,10 @@ TableDifference difference_of(const TableTerms& one, const TableTerms& other) {
   if (one.width != other.width) return numbers("width ", one.width, other.width);
   if (one.rule != other.rule) return {name_of(one.rule), name_of(other.rule)};
   if (one.rate != other.rate) return {name_of(one.rate), name_of(other.rate)};
+  if (one.age != other.age) return numbers("age ", one.age, other.age);  // most_hot may be of it
   if (one.most_hot != other.most_hot) return numbers("most_hot ", one.most_hot, other.most_hot);
   if (one.every != other.every) return numbers("every ", one.every, other.every);
   if (one.least != other.least) return numbers("least ", one.least, other.least);
-  if (one.age != other.age) return numbers("age ", one.age, other.age);
   const auto way = [](bool hot) { return hot ? "a box for hot keys" : "no box for hot keys"; };
   return {way(one.hot), way(other.hot)};
 }
@@ -71,7 +72,8 @@ SArray<std::byte> encode(const TableMessage& message) {
                            static_cast<std::uint32_t>(message.text.size()),
                            message.keys.size(),
                            message.rows.size(),
-                           static_cast<std::uint16_t>(message.terms.hot ? 1 : 0),
+                           static_cast<std::uint8_t>(message.terms.hot ? 1 : 0),
+                           static_cast<std::uint8_t>(message.for_all ? 1 : 0),
                            message.terms.least,
                            message.terms.age};
   const std::shared_ptr<std::byte[]> memory(new std::byte[sizeof header + message.keys.size_bytes() +
@@ -93,7 +95,7 @@ TableMessage decode_table_message(const SArray<std::byte>& bytes) {
   if (bytes.size() < sizeof header) object("is shorter than its header");
   std::memcpy(&header, bytes.data(), sizeof header);
   if (header.act == 0 || header.act > static_cast<std::uint8_t>(kLastTableAct) || header.rule > 1 ||
-      header.hot > 1)
+      header.hot > 1 || header.for_all > 1)
     object("says nothing that is known");
   if (header.width == 0 || header.width > kMostTableWidth)
     object("is of a width of " + std::to_string(header.width));
@@ -110,6 +112,7 @@ TableMessage decode_table_message(const SArray<std::byte>& bytes) {
                    header.least, header.age};
   message.rounds = header.rounds;
   message.set = header.set;
+  message.for_all = header.for_all == 1;
   message.memory = bytes;
   const std::byte* at = bytes.data() + sizeof header;
   message.keys = {reinterpret_cast<const Key*>(at), header.keys};

@@ -16,6 +16,8 @@ namespace tally::kv {
 // The app of tables at every server; KVWorkers have theirs from 0 on.
 inline constexpr int kTableApp = -0x7ab1e;
 inline constexpr std::size_t kMostTableWidth = 4096;  // values in a row
+inline constexpr std::size_t kMostMovedBytes =
+    std::size_t{16} << 20;  // of rows in an answer, or a message with some that move
 inline constexpr ValueKind kTableKind = value_kind<unsigned char>();
 
 enum class TableAct : std::uint8_t {
@@ -24,9 +26,12 @@ enum class TableAct : std::uint8_t {
   kFetch,  // keys: as kPull, and under `set` they are hot; their rows are at the workers from now on
   kBring,  // keys and rows that come back: under `set` they are cold, or their worker leaves
   kClose,  // answered when all workers have closed
-  kLeave,  // the worker takes no part any more; text: why
+  kLeave,  // the worker takes no part any more, and for_all nobody does; text: why
+  kAsk,  // of the clock (table_clock.h): answered with the round behind `rounds`, 8 bytes, when it is called
+  kAskPushed,  // ... and the worker's program has pushed
+  kAskCloses,  // ... or closes
 };
-inline constexpr TableAct kLastTableAct = TableAct::kLeave;
+inline constexpr TableAct kLastTableAct = TableAct::kAskCloses;
 
 // What all workers of a table mean alike: its options but the number.
 struct TableTerms {
@@ -38,6 +43,9 @@ struct TableTerms {
   bool hot = false;         // some keys go through a box
   std::uint16_t least = 0;  // workers whose pushes end a round; 0: all
   std::uint32_t age = 0;    // of a round, in milliseconds, that ends it; 0: never
+  // Else all workers are in each round.
+  [[nodiscard]] bool rounds_end_by_themselves() const noexcept { return age != 0 && !hot; }
+  [[nodiscard]] bool rounds_are_called() const noexcept { return age != 0 && hot; }
   bool operator==(const TableTerms&) const noexcept = default;
 };
 // Of two that differ, in words: "width 8", "width 4".
@@ -54,6 +62,7 @@ struct TableMessage {
   std::uint32_t set = 0;        // of hot keys; kLeave: the one whose rows it has brought
   std::span<const Key> keys{};  // ascending
   std::span<const float> rows{};
+  bool for_all = false;  // kLeave: the table has failed, and is over at all workers
   std::string_view text{};
   SArray<std::byte> memory{};  // of what was decoded
 };

@@ -34,12 +34,15 @@ std::vector<PushedRow> by_key(const std::vector<std::span<const Key>>& keys,
 }  // namespace
 
 TableState::TableState(int number, int workers)
-    : name_("table " + std::to_string(number)), workers_(static_cast<std::size_t>(workers)) {
+    : name_("table " + std::to_string(number)),
+      workers_(static_cast<std::size_t>(workers)),
+      has_closed_(workers_, false) {
   begin_session();
 }
 
 void TableState::begin_session() {
   terms_.reset();
+  clock_.reset();
   broken_.clear();
   applied_ = 0;
   gone_.assign(workers_, false);
@@ -79,10 +82,12 @@ void TableState::lose(int rank, std::vector<TableAnswer>& answers) {
 void TableState::pass_time(TimeNs now, std::vector<TableAnswer>& answers) {
   answers_ = &answers;
   now_ = now;
-  if (now_ >= due()) apply_round();
+  if (now_ < due()) return;
+  clock_ ? tell(clock_->call()) : apply_round();
 }
 
 TimeNs TableState::due() const noexcept {
+  if (clock_) return clock_->due();
   return pushed_ == 0 || !is_asynchronous() ? kNever : opened_ + terms_->age * kMillisecond;
 }
 
@@ -96,31 +101,69 @@ void TableState::do_what_is_due(std::size_t i) {
     }
     const Held what = std::move(later_[i]);
     later_.erase(later_.begin() + static_cast<std::ptrdiff_t>(i));
+    const bool went_on = goes_on();
     try {
-      agree(rank, what.message);
-      do_now(what);
+      if (is_of_ended_session(static_cast<std::size_t>(rank), what.message)) {
+        leave_ended_session(what);
+      } else {
+        has_closed_[static_cast<std::size_t>(rank)] = false;
+        agree(rank, what.message);
+        do_now(what);
+      }
     } catch (const Failure& failure) {
       refuse(what.from, failure);
     }
-    if (end_session_if_all_are_gone()) i = 0;
+    // Or it has just been said that it is a table which goes on without them.
+    if (end_session_if_all_are_gone() || (goes_on() && !went_on)) i = 0;
   }
+}
+
+// Its worker was answered here when all closed, and could not close at another server: it leaves all of them. The next
+// session, which nobody may have begun, is not concerned. Without rounds it may as well be the first word of a new table that
+// its program ends at once.
+bool TableState::is_of_ended_session(std::size_t rank, const TableMessage& message) const {
+  return (message.act == TableAct::kBring || message.act == TableAct::kLeave) && has_closed_[rank] &&
+         message.rounds != 0;
+}
+
+void TableState::leave_ended_session(const Held& what) {
+  if (what.message.act == TableAct::kBring)
+    throw Failure(ErrorCode::kAborted, "all workers have closed " + name_ + " here; its rows are back");
+  answer(what.from);
 }
 
 void TableState::agree(int rank, const TableMessage& message) {
   if (message.act == TableAct::kLeave) return;
+  if (gone_[static_cast<std::size_t>(rank)])
+    throw Failure(ErrorCode::kAborted,
+                  "worker " + std::to_string(rank) + " has left " + name_ + ", which the others go on with");
   const TableTerms& terms = message.terms;
   if (!terms_) {
     if (rows_ && rows_->size() != 0 && width_ != terms.width)
       throw Failure(ErrorCode::kInvalidArgument, name_ + " has rows of width " + std::to_string(width_) +
                                                      ", and worker " + std::to_string(rank) + " has width " +
                                                      std::to_string(terms.width));
-    if (!rows_ || width_ != terms.width) rows_.emplace(RowsOptions{.dimension = terms.width});
+    if (!rows_ || width_ != terms.width) {
+      rows_.emplace(RowsOptions{.dimension = terms.width});
+      try {
+        throw_if_no_room(message);
+      } catch (const Failure&) {
+        rows_.reset();
+        throw;
+      }
+    }
     rows_->set_rule(terms.rule, terms.rate);
     width_ = terms.width;
     terms_ = terms;
     first_ = rank;
-    if (!is_asynchronous() && !lost_.empty() && broken_.empty())
-      broken_ = "worker " + std::to_string(*lost_.begin()) + " is lost";
+    if (terms.rounds_are_called()) clock_.emplace(workers_, terms.least, terms.age * kMillisecond);
+    if (!is_asynchronous() && broken_.empty()) {
+      const auto left =
+          std::find(gone_.begin(), gone_.end(), true);  // before anybody said what kind of table it is
+      if (!lost_.empty()) broken_ = "worker " + std::to_string(*lost_.begin()) + " is lost";
+      if (left != gone_.end())
+        broken_ = "worker " + std::to_string(left - gone_.begin()) + " has left " + name_;
+    }
   } else if (*terms_ != terms) {
     const auto [theirs, its] = difference_of(*terms_, terms);
     break_off(name_ + " has " + theirs + " at worker " + std::to_string(first_) + " and " + its +
@@ -136,9 +179,6 @@ void TableState::do_now(const Held& what) {
   if (!broken_.empty() && message.act != TableAct::kPull && message.act != TableAct::kBring &&
       message.act != TableAct::kLeave)
     throw Failure(ErrorCode::kAborted, broken_);
-  if (gone_[static_cast<std::size_t>(what.from.rank())] && message.act != TableAct::kLeave)
-    throw Failure(ErrorCode::kAborted, "worker " + std::to_string(what.from.rank()) + " has left " + name_ +
-                                           ", which the others go on with");
   if (message.act == TableAct::kFetch && is_asynchronous())
     throw Failure(ErrorCode::kCorrupt, name_ + " is asynchronous, and has no hot rows");
   if (in_round && message.rounds != applied_ && !(is_asynchronous() && message.rounds < applied_))
@@ -160,6 +200,10 @@ void TableState::do_now(const Held& what) {
       return close(what);
     case TableAct::kLeave:
       return leave(what);
+    case TableAct::kAsk:
+    case TableAct::kAskPushed:
+    case TableAct::kAskCloses:
+      return ask(what);
   }
 }
 
@@ -201,7 +245,7 @@ void TableState::make_room_in_round(const TableMessage& message) {
 
 // --- Rounds.
 
-bool TableState::is_asynchronous() const noexcept { return terms_ && terms_->age != 0; }
+bool TableState::is_asynchronous() const noexcept { return terms_ && terms_->rounds_end_by_themselves(); }
 
 bool TableState::goes_on() const noexcept { return is_asynchronous() && broken_.empty(); }
 
@@ -211,7 +255,7 @@ bool TableState::is_here(std::size_t rank) const {
 
 // As many have pushed as it waits for, or all who will.
 bool TableState::round_is_full() const {
-  if (pushed_ >= (terms_->least != 0 ? terms_->least : workers_)) return true;
+  if (pushed_ >= (is_asynchronous() && terms_->least != 0 ? terms_->least : workers_)) return true;
   std::size_t others = 0;
   for (std::size_t rank = 0; rank < workers_; ++rank) others += is_here(rank) && !pushes_[rank] ? 1 : 0;
   return others == closing_.size();
@@ -230,6 +274,15 @@ void TableState::push(const Held& what) {
   place = what;
   if (++pushed_ == 1) opened_ = now_;
   if (round_is_full()) apply_round();
+}
+
+void TableState::ask(const Held& what) {
+  if (!clock_) throw Failure(ErrorCode::kCorrupt, "rounds of " + name_ + " are not called");
+  tell(clock_->take(what.from, what.message.act, what.message.rounds, now_));
+}
+
+void TableState::tell(TableClock::Call call) {
+  for (KVMeta& to : call.to) answers_->push_back({std::move(to), {}, std::nullopt, call.round});
 }
 
 void TableState::apply_round() {
@@ -272,6 +325,10 @@ void TableState::apply_round() {
 void TableState::give(const Held& what) {
   const TableMessage& message = what.message;
   throw_if_lost(message.keys);
+  if (message.keys.size() * width_ * sizeof(float) > kMostMovedBytes)
+    throw Failure(ErrorCode::kCorrupt, "worker " + std::to_string(what.from.rank()) + " asks for " +
+                                           std::to_string(message.keys.size()) + " rows of " + name_ +
+                                           " at once");
   const bool fetch = message.act == TableAct::kFetch;
   // Under this set others may have fetched it; under one of before its way back is not over.
   const auto elsewhere = [&](Key key) {
@@ -375,14 +432,20 @@ void TableState::go_on_without_who_is_gone() {
   std::size_t here = 0;
   for (std::size_t rank = 0; rank < workers_; ++rank) here += is_here(rank) ? 1 : 0;
   if (closing_.empty() || closing_.size() != here) return;
-  for (const Held& held : std::exchange(closing_, {})) answer(held.from);
+  for (const Held& held : std::exchange(closing_, {})) {
+    has_closed_[static_cast<std::size_t>(held.from.rank())] = true;
+    answer(held.from);
+  }
   gone_.assign(workers_, true);
 }
 
 void TableState::leave(const Held& what) {
   const auto rank = static_cast<std::size_t>(what.from.rank());
+  const bool was_here = !gone_[rank];
   gone_[rank] = true;
-  if (goes_on()) {
+  // Nobody may have said yet what kind of table it is. Who has left before can end nothing for the others.
+  if ((terms_ ? goes_on() : what.message.terms.rounds_end_by_themselves()) &&
+      !(what.message.for_all && was_here)) {
     go_on_without_who_is_gone();
     return answer(what.from);
   }
@@ -407,6 +470,8 @@ void TableState::break_off(const std::string& why) {
   for (std::vector<Held>* const all : {&waiting_, &closing_}) {
     for (const Held& held : std::exchange(*all, {})) refuse(held.from, failure);
   }
+  if (!clock_) return;
+  for (const KVMeta& asked : clock_->forget()) refuse(asked, failure);
 }
 
 bool TableState::end_session_if_all_are_gone() {

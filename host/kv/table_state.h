@@ -5,7 +5,8 @@
 // A round is applied when all workers have pushed it, and then answered: so who has an answer knows that this server has
 // the round, and nobody's pull sees half of one. Of an asynchronous table it is applied when as many have as it waits for,
 // or when its age is over; what is pushed is always in the round that is open, whichever its worker took it for, so nothing
-// is lost and nothing applied twice (tests/models/late_model.h). A session is from the first message of any worker to the end
+// is lost and nothing applied twice (tests/models/late_model.h). With hot keys its rounds are of all, and called by the first
+// server (table_clock.h). A session is from the first message of any worker to the end
 // of all: closed, left, or lost. Rows outlive it.
 
 #include <cstdint>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "kv/rows.h"
+#include "kv/table_clock.h"
 #include "kv/table_message.h"
 #include "tally/time.h"
 
@@ -26,7 +28,7 @@ struct TableAnswer {
   KVMeta to;
   std::vector<float> rows{};
   std::optional<Failure> failure{};  // instead
-  std::uint64_t round = 0;           // of a push: the one that it is in
+  std::uint64_t round = 0;  // of a push: the one that it is in; of a question: the one that is called
 };
 
 class TableState {
@@ -62,6 +64,8 @@ class TableState {
   void begin_session();
   [[nodiscard]] bool end_session_if_all_are_gone();
   void do_what_is_due(std::size_t i);
+  [[nodiscard]] bool is_of_ended_session(std::size_t rank, const TableMessage& message) const;
+  void leave_ended_session(const Held& what);
   void agree(int rank, const TableMessage& message);
   void do_now(const Held& what);
   [[nodiscard]] bool is_asynchronous() const noexcept;
@@ -74,6 +78,8 @@ class TableState {
   void bound_rows(std::size_t held);
   void make_room_in_round(const TableMessage& message);
   void push(const Held& what);
+  void ask(const Held& what);
+  void tell(TableClock::Call call);
   void apply_round();
   void give(const Held& what);
   void lend(const TableMessage& message);
@@ -96,10 +102,13 @@ class TableState {
   std::set<Key> lost_rows_{};  // with all the workers that had them
   std::set<int> lost_{};       // workers
   std::uint64_t all_rounds_ = 0;
+  // Workers that closed in the session before and have not said a word of another table.
+  std::vector<bool> has_closed_;
 
   // Of the session.
   std::optional<TableTerms> terms_{};
   int first_ = 0;  // whose they are
+  std::optional<TableClock> clock_{};
   std::string broken_{};
   std::uint64_t applied_ = 0;                  // rounds
   std::vector<bool> gone_{};                   // workers that have closed or left

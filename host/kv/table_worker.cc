@@ -7,6 +7,7 @@
 #include <mutex>
 #include <utility>
 
+#include "tally/float_options.h"
 #include "tally/ids.h"
 
 namespace tally::kv {
@@ -15,9 +16,7 @@ namespace {
 constexpr std::size_t kMostHot = std::size_t{1} << 20;
 constexpr std::uint64_t kLeastEvery = 16;
 constexpr int kMostNumber = 65'535;
-constexpr float kMostMagnitude = 0x1p127F;
 constexpr std::chrono::milliseconds kMostAge = std::chrono::hours(1);
-constexpr std::size_t kMostBytes = std::size_t{16} << 20;  // of rows in a message that moves some
 
 TableOptions checked(const TableOptions& options, int workers) {
   const auto object = [](const std::string& what) {
@@ -27,8 +26,8 @@ TableOptions checked(const TableOptions& options, int workers) {
     object("has a number from 0 to 65535, not " + std::to_string(options.number));
   if (options.width == 0 || options.width > kMostTableWidth)
     object("has a width from 1 to 4096, not " + std::to_string(options.width));
-  if (options.most_hot > kMostHot)
-    object("has at most 1048576 hot keys, not " + std::to_string(options.most_hot));
+  if (most_hot_of(options) > kMostHot)
+    object("has at most 1048576 hot keys, not " + std::to_string(most_hot_of(options)));
   if (options.every < kLeastEvery)
     object("chooses its hot keys every 16 rounds or more, not " + std::to_string(options.every));
   if (!std::isfinite(options.rate)) object("has a rate that is a number");
@@ -47,7 +46,7 @@ TableTerms terms_of(const TableOptions& options, bool hot) noexcept {
   return {static_cast<std::uint32_t>(options.width),
           options.rule,
           options.rate,
-          static_cast<std::uint32_t>(options.most_hot),
+          static_cast<std::uint32_t>(most_hot_of(options)),
           options.every,
           hot,
           static_cast<std::uint16_t>(options.least),
@@ -69,6 +68,10 @@ std::unique_ptr<WorkerCore> core_of(Node& node, int number) {
 }
 
 }  // namespace
+
+bool may_have_hot_keys(const TableOptions& options, int workers) noexcept {
+  return most_hot_of(options) != 0 && workers <= static_cast<int>(kMaxRanks);
+}
 
 // What a call waits for: answers of servers, and the box. Shared with threads that bring them.
 class TableWorker::Flight {
@@ -105,12 +108,13 @@ class TableWorker::Flight {
 
 TableWorker::TableWorker(Node& node, const TableOptions& options, std::shared_ptr<HotPath> box)
     : options_(checked(options, node.options().workers)),
-      most_rows_(std::max<std::size_t>(1, std::min(kMostBytes, node.options().queue_bytes / 4) /
+      most_rows_(std::max<std::size_t>(1, std::min(kMostMovedBytes, node.options().queue_bytes / 4) /
                                               (sizeof(Key) + options.width * sizeof(float)))),
+      most_bytes_(node.options().queue_bytes),
       rank_(static_cast<std::uint32_t>(node.rank())),
       workers_(static_cast<std::uint32_t>(node.options().workers)),
-      is_asynchronous_(options.age != std::chrono::milliseconds(0)),
-      box_(options.most_hot != 0 && workers_ <= kMaxRanks && !is_asynchronous_ ? std::move(box) : nullptr),
+      box_(may_have_hot_keys(options, node.options().workers) ? std::move(box) : nullptr),
+      terms_(terms_of(options, box_ != nullptr)),
       flight_(std::make_shared<Flight>()),
       core_(core_of(node, options.number)) {
   rounds_.resize(core_->ranges().size());
@@ -119,13 +123,18 @@ TableWorker::TableWorker(Node& node, const TableOptions& options, std::shared_pt
 }
 
 TableWorker::~TableWorker() {
-  if (!closed_ && !over_) leave("its program ended the table without close()");
+  if (!is_over()) leave("its program ended the table without close()", false);
 }
 
 TableStatistics TableWorker::statistics() const {
-  TableStatistics now = statistics_;
-  if (hot_ && !closed_ && !over_) now.hot_keys = hot_->set().size();
-  return now;
+  const std::lock_guard lock(mutex_);
+  return published_;
+}
+
+void TableWorker::publish() {
+  const std::lock_guard lock(mutex_);
+  published_ = statistics_;
+  published_.hot_keys = hot_ && !is_over() ? hot_->set().size() : 0;
 }
 
 void TableWorker::check(std::span<const Key> keys, std::size_t values, const char* what) const {
@@ -145,22 +154,40 @@ void TableWorker::check_summable(std::span<const float> gradients) const {
   const auto i = wrong - gradients.begin();
   throw Failure(ErrorCode::kQuantise,
                 "gradients[" + std::to_string(i) + "] is " + std::to_string(*wrong) +
-                    "; what is pushed to a table is finite, and at most 2^127",
+                    "; what is pushed to a table is finite, and of magnitudes up to 2^126",
                 i / static_cast<std::ptrdiff_t>(options_.width));
+}
+
+// Each server gets its part in one message, though some of it may turn out to be hot: what can be pushed does not depend on
+// that.
+void TableWorker::check_room(std::span<const Key> keys) const {
+  constexpr std::size_t kForm = 256;  // of a message, more than its headers
+  const auto slices = WorkerCore::slices(keys, {}, keys.size(), core_->ranges());
+  for (std::size_t server = 0; server < slices.size(); ++server) {
+    const std::size_t bytes = slices[server].keys * (sizeof(Key) + options_.width * sizeof(float)) + kForm;
+    if (bytes <= most_bytes_) continue;
+    throw Failure(ErrorCode::kInvalidArgument,
+                  std::to_string(slices[server].keys) + " keys of this push are of server " +
+                      std::to_string(server) + "; with their rows they are more than " +
+                      std::to_string(most_bytes_) + " bytes (TALLY_KV_QUEUE)",
+                  static_cast<std::int64_t>(slices[server].key));
+  }
 }
 
 void TableWorker::or_leave(const std::function<void()>& call) {
   if (over_) throw *over_;
   if (closed_) throw Failure(ErrorCode::kClosed, "table " + std::to_string(options_.number) + " is closed");
+  bool for_all = true;
   try {
     call();
     return;
   } catch (const Failure& failure) {
     over_.emplace(failure.code(), failure.what());
-  } catch (const std::exception& error) {
+  } catch (const std::exception& error) {  // no memory here
     over_.emplace(ErrorCode::kSystem, error.what());
+    for_all = false;
   }
-  leave(over_->what());
+  leave(over_->what(), for_all);
   throw *over_;
 }
 
@@ -188,8 +215,17 @@ void TableWorker::pull(std::span<const Key> keys, std::span<float> rows) {
 }
 
 void TableWorker::push(std::span<const Key> keys, std::span<const float> gradients) {
+  check_push(keys, gradients);
+  take_part(keys, gradients);
+}
+
+void TableWorker::check_push(std::span<const Key> keys, std::span<const float> gradients) const {
   check(keys, gradients.size(), "values");
   check_summable(gradients);
+  check_room(keys);
+}
+
+void TableWorker::take_part(std::span<const Key> keys, std::span<const float> gradients) {
   or_leave([&] {
     if (box_ != nullptr && !hot_) {
       auto hot = HotRows::create(options_, rank_, workers_);
@@ -210,38 +246,42 @@ void TableWorker::push(std::span<const Key> keys, std::span<const float> gradien
     (void)send(parts_of(mine, true), flight_);
     if (hot_) {
       flight_->expect();
-      summed_ = std::make_shared<std::atomic<bool>>(false);
-      box_->sum_hot(sums, [flight = flight_, summed = summed_](std::optional<Failure> failure) {
-        *summed = true;
-        flight->done(std::move(failure));
-      });
+      box_->sum_hot(sums,
+                    [flight = flight_](std::optional<Failure> failure) { flight->done(std::move(failure)); });
     }
     const std::vector<Reply> answers = flight_->wait();
     if (hot_) or_throw(hot_->end(*sums));
-    if (is_asynchronous_) go_on_behind(answers);
+    if (terms_.rounds_end_by_themselves()) go_on_behind(answers);
     ++statistics_.rounds;
     statistics_.cold_pairs += mine.keys.size();
     statistics_.hot_pairs += keys.size() - mine.keys.size();
-    if (!hot_) return;
-    auto begun = hot_->begin_next();
-    or_throw(begun);
-    if (*begun) change(**begun);
+    if (hot_) {
+      auto begun = hot_->begin_next();
+      or_throw(begun);
+      if (*begun) change(**begun);
+    }
+    publish();
   });
 }
 
 void TableWorker::go_on_behind(const std::vector<Reply>& answers) {
   bool late = false;
   for (const Reply& answer : answers) {
-    std::uint64_t round = 0;
-    if (answer.data.vals.size() != sizeof round)
-      throw Failure(ErrorCode::kCorrupt,
-                    "server " + std::to_string(answer.server) + " does not say which round a push is in");
-    std::memcpy(&round, answer.data.vals.data(), sizeof round);
+    const std::uint64_t round = round_in(answer);
     std::uint64_t& mine = rounds_[static_cast<std::size_t>(answer.server)];
     late = late || round > mine;
     mine = round + 1;
   }
   if (late) ++statistics_.late;
+}
+
+std::uint64_t TableWorker::round_in(const Reply& answer) {
+  std::uint64_t round = 0;
+  if (answer.data.vals.size() != sizeof round)
+    throw Failure(ErrorCode::kCorrupt, "server " + std::to_string(answer.server) +
+                                           " does not say which round of a table it means");
+  std::memcpy(&round, answer.data.vals.data(), sizeof round);
+  return round;
 }
 
 void TableWorker::change(const HotRows::Change& change) {
@@ -268,16 +308,19 @@ void TableWorker::close() {
     (void)flight_->wait();
   });
   closed_ = true;
+  box_ = nullptr;
+  publish();
 }
 
 // Each server by itself: one that is lost does not hold up the rows of the others.
-void TableWorker::leave(const std::string& why) noexcept {
+void TableWorker::leave(const std::string& why, bool for_all) noexcept {
   try {
     const HotRows::Leftover leftover = hot_ ? hot_->leftover() : HotRows::Leftover{};
     TableMessage bring = message(TableAct::kBring);
     TableMessage last = message(TableAct::kLeave);
     bring.set = last.set = leftover.set;
     last.text = why;
+    last.for_all = for_all;
     const std::vector<Range>& ranges = core_->ranges();
     const std::span<const Key> keys(leftover.rows.keys);
     const std::span<const float> rows(leftover.rows.rows);
@@ -302,9 +345,14 @@ void TableWorker::leave(const std::string& why) noexcept {
       } catch (const Failure&) {  // it is lost, and its rows with it
       }
     }
-    if (summed_ && !*summed_)
+    // Others' sums may wait for this worker's: of a round that it has no part in, or of one whose sum failed here alone, as
+    // when the job began a new generation because one of them came back. And each finds no box from here on, whether it was
+    // in a round or between two: their next tables are alike.
+    if (box_ != nullptr)
       box_->give_up("table " + std::to_string(options_.number) + " is over at worker " +
                     std::to_string(rank_) + ": " + why);
+    box_ = nullptr;
+    publish();
   } catch (const std::exception&) {  // no memory: the others notice when this process ends
   }
 }
@@ -315,7 +363,7 @@ TableMessage TableWorker::message(TableAct act) const {
   TableMessage out;
   out.act = act;
   out.table = options_.number;
-  out.terms = terms_of(options_, box_ != nullptr);
+  out.terms = terms_;
   out.rounds = statistics_.rounds;
   out.set = hot_ ? hot_->set().number() : 0;
   return out;
@@ -333,7 +381,7 @@ std::vector<Part> TableWorker::parts_of(const TableMessage& whole, bool to_all) 
     if (slice.keys == 0 && !to_all) continue;
     TableMessage one = whole;
     one.keys = whole.keys.subspan(slice.key, slice.keys);
-    if (is_asynchronous_) one.rounds = rounds_[server];
+    if (terms_.rounds_end_by_themselves()) one.rounds = rounds_[server];
     if (!whole.rows.empty())
       one.rows = whole.rows.subspan(slice.key * options_.width, slice.keys * options_.width);
     parts.push_back(part_of(static_cast<int>(server), one));

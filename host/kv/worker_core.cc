@@ -9,6 +9,7 @@
 #include "kv/inbox.h"
 #include "kv/node_impl.h"
 #include "kv/slicing.h"
+#include "kv/timestamps.h"
 #include "tally/kv_core.h"
 
 namespace tally::kv {
@@ -16,7 +17,6 @@ namespace {
 
 constexpr std::size_t kKeptFailures = 65'536;  // of requests that nobody waited for yet
 constexpr auto kLookAgain = std::chrono::milliseconds(1);
-constexpr int kMostTimestamps = std::numeric_limits<int>::max();
 
 void throw_objection(const std::optional<Objection>& objection) {
   if (objection) throw Failure(ErrorCode::kInvalidArgument, objection->text, objection->index);
@@ -30,13 +30,13 @@ class WorkerCore::Impl final : public ReplyTaker, public std::enable_shared_from
       : node_(std::move(node)), app_(app), customer_(customer) {}
 
   void enter() {
-    first_ = next_ = node_->enter(app_, customer_, weak_from_this());
+    timestamps_ = Timestamps(node_->enter(app_, customer_, weak_from_this()));
     inbox_.begin();
   }
   void leave() {
     inbox_.stop();
     const std::lock_guard lock(mutex_);
-    node_->leave(app_, customer_, next_);
+    node_->leave(app_, customer_, timestamps_.next());
   }
 
   int send(Request request) {
@@ -58,11 +58,7 @@ class WorkerCore::Impl final : public ReplyTaker, public std::enable_shared_from
       frame.priority = request.priority;
       frame.data = std::move(part.data);
       if (!wait_for_room(request, part.server, kFrameHeaderBytes + sizes_of(frame).total()))
-        throw Failure(ErrorCode::kInvalidArgument,
-                      "what waits for server " + std::to_string(part.server) + " would be more than " +
-                          std::to_string(node_->options().queue_bytes) +
-                          " bytes (TALLY_KV_QUEUE); Wait before the next request",
-                      static_cast<std::int64_t>(part.first));
+        throw_no_room(part, kFrameHeaderBytes + sizes_of(frame).total());
       frames.emplace_back(part.server, std::move(frame));
     }
     pending.pull = request.pull;
@@ -175,20 +171,30 @@ class WorkerCore::Impl final : public ReplyTaker, public std::enable_shared_from
     return true;
   }
 
+  [[noreturn]] void throw_no_room(const Part& part, std::size_t bytes) const {
+    const std::size_t most = node_->options().queue_bytes;
+    const std::string server = "server " + std::to_string(part.server);
+    throw Failure(ErrorCode::kInvalidArgument,
+                  bytes > most
+                      ? "a request of " + std::to_string(bytes) + " bytes to " + server +
+                            " is more than may wait for it, " + std::to_string(most) + " (TALLY_KV_QUEUE)"
+                      : "what waits for " + server + " would be more than " + std::to_string(most) +
+                            " bytes (TALLY_KV_QUEUE); Wait before the next request",
+                  static_cast<std::int64_t>(part.first));
+  }
+
   int begin(Pending pending) {
     const std::lock_guard lock(mutex_);
-    if (next_ == kMostTimestamps) throw Failure(ErrorCode::kClosed, "this KVWorker has no timestamps left");
-    pending_.emplace(next_, std::move(pending));
-    return next_++;
+    const int timestamp = timestamps_.take([this](int used) { return pending_.contains(used); });
+    failures_.erase(timestamp);
+    pending_.emplace(timestamp, std::move(pending));
+    return timestamp;
   }
 
   void check_timestamp(int timestamp) const {
-    if (timestamp < first_ || timestamp >= next_)
-      throw Failure(
-          ErrorCode::kInvalidArgument,
-          "no request of this KVWorker has timestamp " + std::to_string(timestamp) +
-              (next_ == first_ ? std::string("; it has made none")
-                               : "; they are " + std::to_string(first_) + ".." + std::to_string(next_ - 1)));
+    if (!timestamps_.has_given(timestamp))
+      throw Failure(ErrorCode::kInvalidArgument, "no request of this KVWorker has timestamp " +
+                                                     std::to_string(timestamp) + "; " + timestamps_.given());
   }
   void throw_failure(int timestamp) const {
     if (const auto at = failures_.find(timestamp); at != failures_.end()) throw at->second;
@@ -276,8 +282,7 @@ class WorkerCore::Impl final : public ReplyTaker, public std::enable_shared_from
   const int customer_;
   std::mutex mutex_{};
   std::condition_variable done_{};
-  int first_ = 0;
-  int next_ = 0;
+  Timestamps timestamps_{};
   std::map<int, Pending> pending_{};
   std::map<int, Failure> failures_{};
   std::function<void(int, const Failure&)> on_failure_{};

@@ -191,8 +191,8 @@ class Worker {
 // One thread at a time, which tally/kv.py sees to. A call that Ctrl-C left behind goes on; the table is over.
 class Table {
  public:
-  Table(std::size_t width, bool sgd, float rate, std::size_t most_hot, std::uint64_t every, int number,
-        std::int64_t age_ms, int least) {
+  Table(std::size_t width, bool sgd, float rate, std::optional<std::size_t> most_hot, std::uint64_t every,
+        int number, std::int64_t age_ms, int least) {
     const kv::TableOptions options{.width = width,
                                    .rule = sgd ? kv::Rule::kSgd : kv::Rule::kSum,
                                    .rate = rate,
@@ -303,7 +303,8 @@ PYBIND11_MODULE(_kv, m) {
   bind_worker<float>(m, "WorkerFloat32");
   bind_worker<std::int32_t>(m, "WorkerInt32");
   py::class_<Table>(m, "Table")
-      .def(py::init<std::size_t, bool, float, std::size_t, std::uint64_t, int, std::int64_t, int>())
+      .def(py::init<std::size_t, bool, float, std::optional<std::size_t>, std::uint64_t, int, std::int64_t,
+                    int>())
       .def("pull", &Table::pull)
       .def("push", &Table::push)
       .def("close", &Table::close)

@@ -12,7 +12,7 @@ namespace tally {
 
 enum class ErrorCode : std::uint8_t {
   kInvalidArgument,  // the caller's value is out of range
-  kQuantise,         // NaN, Inf or a magnitude above 2^127 in a float32 block
+  kQuantise,         // NaN, Inf or a magnitude above 2^126 in a float32 block
   kAborted,          // the job was aborted; the text names rank and reason
   kRefused,          // the box refused the join; final
   kUnreachable,      // no answer from the box for a lease

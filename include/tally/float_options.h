@@ -16,6 +16,9 @@ enum class WireType : std::uint8_t {
   kShortest,  // kExact where that is one packet (29 floats of an MTU of 1500, 185 of one of 9000), else kInt32
 };
 
+// The largest magnitude that a sum has room for, unless it is exact.
+inline constexpr float kMostMagnitude = 0x1p126F;
+
 // What NaN, Inf and magnitudes above 2^126 do. (kExact has sums for the latter, and its NaN is of that value
 // alone.)
 enum class NonFinite : std::uint8_t {

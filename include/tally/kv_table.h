@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "tally/kv_node.h"
@@ -32,13 +33,15 @@ struct TableOptions {
   std::size_t width = 1;  // values in a row, 1..4096
   Rule rule = Rule::kSum;
   float rate = 0.01F;  // of kSgd
-  std::size_t most_hot =
-      30'000;                // keys that are hot at a time, at most, 0..1,048,576. Without a box none are
+  // Keys that are hot at a time, at most, 0..1,048,576: 30,000 if it says nothing, and of an asynchronous table 0. Without a
+  // box none are.
+  std::optional<std::size_t> most_hot{};
   std::uint64_t every = 64;  // rounds from one choice of the hot keys to the next, at least 16
   int number = 0;            // which table of this system it is, 0..65535
-  // Not 0, at most an hour: the table is asynchronous. At each server a round ends so long after its first push, or when
-  // `least` workers have pushed (0: all); what comes later is in the next one. All keys are cold, and a worker that is
-  // lost or leaves does not end the table for the others.
+  // Not 0, at most an hour: the table is asynchronous. A round ends so long after its first push, or when `least` workers have
+  // pushed (0: all); what comes later is in the next one. Without hot keys each server ends its rounds by itself, and a
+  // worker that is lost or leaves does not end the table for the others. With hot keys (most_hot) a thread of the library
+  // takes part in each round, whether the program has pushed or not, and the box sums nothing else until it is closed.
   std::chrono::milliseconds age{0};
   int least = 0;  // of an asynchronous table: 0..all workers
 };
@@ -51,11 +54,11 @@ struct TableStatistics {
   std::uint64_t hot_keys = 0;    // now
   std::uint64_t sets = 0;        // of hot keys that came into force
   std::uint64_t moves = 0;       // rows that came from a server or left for one
-  // Pushes that a server carried into a later round than the one behind this worker's last. Of asynchronous tables.
+  // Pushes that are in a later round than the one behind this worker's last. Of asynchronous tables.
   std::uint64_t late = 0;
 };
 
-class TableWorker;
+class TableCalls;
 
 class Table {
  public:
@@ -65,13 +68,13 @@ class Table {
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
   // Without close() before: this worker leaves, rounds of the others fail, and every worker brings all hot rows back. An
-  // asynchronous table goes on for the others.
+  // asynchronous table without hot keys goes on for the others.
   ~Table();
 
-  // Rows as they are after the last round that ended here, keys.size() x width, by key. Of an asynchronous table: after the
-  // last that ended at the server of each.
+  // Rows as they are after the last round that ended here, keys.size() x width, by key. Of an asynchronous table without hot
+  // keys: after the last that ended at the server of each.
   void pull(std::span<const Key> keys, std::span<float> rows);
-  // gradients: as rows; finite, and at most 2^127. Returns when the round has ended: the rows have what all workers
+  // gradients: as rows; finite, and of magnitudes up to 2^126. Returns when the round has ended: the rows have what all workers
   // pushed in it. (Of an asynchronous table: when at each server a round with this push has.) After a failure (of a worker,
   // a server, the box) the table is over at all workers: what was committed is back at the servers that are left, and
   // every further call throws the same; make another Table.
@@ -79,10 +82,10 @@ class Table {
   void close();  // returns when all workers are here. After it only the destruction; again is fine
 
   [[nodiscard]] const TableOptions& options() const noexcept;
-  [[nodiscard]] TableStatistics statistics() const;
+  [[nodiscard]] TableStatistics statistics() const;  // any thread
 
  private:
-  std::unique_ptr<TableWorker> impl_;
+  std::unique_ptr<TableCalls> impl_;
 };
 
 }  // namespace tally::kv

@@ -40,7 +40,7 @@ typedef struct tally_operation tally_operation;
 typedef enum tally_code {
   TALLY_OK = 0,
   TALLY_INVALID_ARGUMENT = 1, /* the caller's value is out of range */
-  TALLY_QUANTISE = 2,         /* NaN, Inf or a magnitude above 2^127 in a float array */
+  TALLY_QUANTISE = 2,         /* NaN, Inf or a magnitude above 2^126 in a float array */
   TALLY_ABORTED = 3,          /* the job was aborted; the text names rank and reason */
   TALLY_REFUSED = 4,          /* the box refused the join; the text is the box's */
   TALLY_UNREACHABLE = 5,      /* no answer from the box */

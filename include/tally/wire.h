@@ -197,7 +197,7 @@ struct JoinPayload {
   Be<std::uint32_t> next;      // next never-offered chunk
   Be<std::uint16_t> world;     // number of members the worker expects, 1..64
   Be<std::uint16_t>
-      elements;  // wish: the most elements per packet its path carries, 16..2224, multiple of 16
+      elements;  // wish: the most elements per packet its path carries, 16..2224, multiple of 16; 0: it gives up
   GenerationRecord last;
   std::uint8_t name_bytes = 0;
   std::uint8_t rack_workers = 0;  // of a rack box that joins its parent: how many it has. Of all others 0

@@ -129,8 +129,8 @@ class Worker {
  public:
   // Returns when all ranks have joined. Errors name the cause: kRefused with the box's words (token, world,
   // rank held, admission), kTimeout with the missing ranks, kUnreachable (no answer for join_timeout or 10 s,
-  // whichever is shorter), kInvalidArgument, kSystem. The box hears nothing of a join that gives up before
-  // the job is formed: it keeps the rank's place for 3 s and refuses a successor until then.
+  // whichever is shorter), kInvalidArgument, kSystem. A join that gives up before the job is formed tells the
+  // box, so that the rank's place is free at once; should that be lost, after a silence of 3 s.
   [[nodiscard]] static Result<Worker> join(const WorkerOptions& options);
   Worker(Worker&&) noexcept;
   Worker& operator=(Worker&&) noexcept;

@@ -6,18 +6,9 @@
 #include "kernels/kernels.h"
 #include "members/room.h"
 #include "tally/check.h"
-#include "tally/mix64.h"
 
 namespace tally {
 namespace {
-
-Bytes sealed(const Header& header, std::span<const std::byte> payload) {
-  Bytes out(kHeaderBytes + payload.size());
-  std::memcpy(out.data(), &header, sizeof header);
-  std::copy(payload.begin(), payload.end(), out.begin() + kHeaderBytes);
-  reseal(out);
-  return out;
-}
 
 std::uint32_t lines_of(const jobs::Row& row) {
   if (const auto* session = jobs::row_as<jobs::SessionJob>(row); session != nullptr)
@@ -50,63 +41,6 @@ void retag(Bytes& datagram, const auth::Key& key) {
   const auto body = auth::body_of(std::span<const std::byte>(datagram).subspan(kHeaderBytes));
   wire_put(datagram.data() + datagram.size() - kTagBytes, auth::tag_of(key, header_of(datagram), body));
   reseal(datagram);
-}
-
-auth::Key Peer::session_key() const {
-  return auth::session_key(job_key(), Generation{last.generation.host()}, Epoch{epoch}, Cookie{result_cookie},
-                           Cookie{cookie}, instance, Rank{rank});
-}
-
-Bytes Peer::join() {
-  ++attempt;
-  nonce = mix64(instance + attempt);
-  JoinPayload p;
-  p.instance = Be{instance};
-  p.nonce = Be{nonce};
-  p.attempt = Be{attempt};
-  p.lowest = Be{next};
-  p.next = Be{next};
-  p.world = Be{world};
-  p.elements = Be{elements};
-  p.last = last;
-  p.name_bytes = static_cast<std::uint8_t>(job.size());
-  p.challenge = challenge;
-  Bytes payload(sizeof p + job.size() + kTagBytes);
-  std::memcpy(payload.data(), &p, sizeof p);
-  std::memcpy(payload.data() + sizeof p, job.data(), job.size());
-  Header h;
-  h.type = PacketType::kJoin;
-  h.rank = Be{rank};
-  Bytes out = sealed(h, payload);
-  retag(out, job_key());
-  return out;
-}
-
-Bytes Peer::packet(PacketType type, std::span<const std::byte> payload) {
-  Header h;
-  h.type = type;
-  h.job = Be{job_id};
-  h.rank = Be{rank};
-  h.epoch = Be{epoch};
-  h.chunk = Be{next};
-  h.cookie = Be{cookie};
-  if (type == PacketType::kProbe) return sealed(h, payload);
-  if (type == PacketType::kHeartbeat) h.contributors = Be{instance};
-  Bytes body(sizeof(CountedPayload));
-  wire_put(body.data(), CountedPayload{Be{++counter}});
-  body.insert(body.end(), payload.begin(), payload.end());
-  body.resize(body.size() + kTagBytes);
-  Bytes out = sealed(h, body);
-  retag(out, type == PacketType::kHeartbeat ? job_key() : session_key());
-  return out;
-}
-
-void Peer::restart() {
-  instance = mix64(instance) | 1;
-  attempt = 0;
-  next = 0;
-  last = {};
-  epoch = 0;
 }
 
 void Cores::load(const jobs::Publication& publication) {

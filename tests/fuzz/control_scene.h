@@ -1,56 +1,28 @@
 #pragma once
-// Workers of a box's membership, and data cores that obey its publications, with what must hold of both.
+// What is done to packets of a box's members, and data cores that obey its publications, with what must hold of them.
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "auth/auth.h"
 #include "members/membership.h"
+#include "peer.h"
 #include "tally/wire.h"
 
 namespace tally {
 
-using Bytes = std::vector<std::byte>;
+using members_test::Bytes;
+using members_test::Peer;
 
 [[nodiscard]] Header header_of(std::span<const std::byte> datagram);
 // The check and the payload's CRC made right, where there is a header.
 void reseal(Bytes& datagram);
 // The tag, too, where there is room for one.
 void retag(Bytes& datagram, const auth::Key& key);
-
-// A worker's side of membership, as far as packets show it.
-struct Peer {
-  std::string job;
-  std::uint16_t rank = 0;
-  std::uint16_t world = 2;
-  std::uint64_t instance = 0;
-  std::uint32_t attempt = 0;
-  std::uint64_t nonce = 0;
-  std::uint32_t next = 0;
-  std::uint16_t elements = 32;
-  GenerationRecord last{};
-  jobs::Binding binding{};
-  // From the newest JOINED(running).
-  std::uint16_t job_id = 0;
-  std::uint32_t epoch = 0;
-  std::uint64_t cookie = 0;
-  std::uint64_t result_cookie = 0;
-  Tag challenge{};  // newest
-  std::uint64_t counter = 0;
-
-  [[nodiscard]] auth::Key job_key() const { return auth::job_key(job, "t"); }
-  [[nodiscard]] auth::Key session_key() const;
-  [[nodiscard]] Bytes join();
-  // Under the session key with the next counter; a PROBE as it is.
-  [[nodiscard]] Bytes packet(PacketType type, std::span<const std::byte> payload = {});
-  void restart();  // a new process
-};
 
 // The data cores: which table they use, and what lies in each line of slot memory.
 class Cores {

@@ -33,6 +33,8 @@ constexpr std::array<const char*, kJobs> kNames{"one", "two", "served"};
 constexpr std::array<std::uint16_t, kJobs> kWorkers{2, 3, 2};
 constexpr std::uint8_t kServers = 2;  // of the last job
 constexpr std::uint16_t kElements = 64;
+constexpr std::uint16_t kWish = 32;  // of its members
+constexpr const char* kToken = "t";
 constexpr std::array<const char*, 2> kSessions{"legacy", "older"};
 constexpr int kMostOperations = 200;
 constexpr std::size_t kMostKept = 64;
@@ -128,7 +130,7 @@ members::MembershipEngine Run::make() {
 void Run::declare(std::uint32_t job) {
   members::NativeConfig config;
   config.name = kNames.at(job);
-  config.token = std::string("t");
+  config.token = kToken;
   config.workers = kWorkers.at(job);
   config.elements = kElements;
   config.window = 32;
@@ -168,11 +170,10 @@ Run::Run(FuzzInput in) : in_(in) {
     const std::uint16_t workers = kWorkers.at(job);
     const std::uint16_t servers = job + 1 == kJobs ? kServers : 0;
     for (std::uint16_t r = 0; r < workers + servers; ++r) {
-      Peer p{.job = kNames.at(job), .rank = r, .world = workers};
-      if (r >= workers) {
-        p.rank = raw(server_rank(r - workers));
-        p.world = 0;
-      }
+      Peer p = r < workers ? Peer(r, workers) : Peer::server(r - workers);
+      p.job = kNames.at(job);
+      p.token = kToken;
+      p.elements = kWish;
       p.instance = 1000U * (job + 1) + r;
       p.binding.address = mapped({10, 0, static_cast<std::uint8_t>(job), static_cast<std::uint8_t>(r + 1)});
       p.binding.mac = {2, 0, 0, 0, static_cast<std::uint8_t>(job), static_cast<std::uint8_t>(r)};
@@ -182,7 +183,11 @@ Run::Run(FuzzInput in) : in_(in) {
     }
   }
   declare_session(0, 0);
-  Peer stranger{.job = kSessions[0], .instance = 5'000};  // takes the session for a native job
+  Peer stranger(0);  // takes the session for a native job
+  stranger.job = kSessions[0];
+  stranger.token = kToken;
+  stranger.elements = kWish;
+  stranger.instance = 5'000;
   stranger.binding.address = mapped({10, 0, 9, 1});
   stranger.binding.udp_port = 40'000;
   peers_.push_back(stranger);
@@ -238,8 +243,8 @@ void Run::operate() {
     const std::uint8_t how = in_.byte();
     if ((how & 1) != 0) p.restart();
     if ((how & 2) != 0) p.binding.udp_port = static_cast<std::uint16_t>(40'000 + how);
-    if ((how & 4) != 0) p.elements = static_cast<std::uint16_t>(16 + (how & 0x30));
-    if ((how & 8) != 0) p.next += std::uint32_t{in_.half()} << 15;
+    if ((how & 4) != 0) p.elements = (how & 0x40) != 0 ? 0 : static_cast<std::uint16_t>(16 + (how & 0x30));
+    if ((how & 8) != 0) p.lowest = p.next += std::uint32_t{in_.half()} << 15;
     return;
   }
   if (what == 29) {
@@ -268,16 +273,20 @@ void Run::operate() {
 }
 
 Bytes Run::honest(Peer& p) {
+  const auto text = [this] {
+    const auto bytes = in_.take(in_.byte());
+    return Bytes(bytes.begin(), bytes.end());
+  };
   switch (in_.below(8)) {
     case 0:
       return p.packet(PacketType::kLeave);
     case 1:
-      return p.packet(PacketType::kAbort, in_.take(in_.byte()));
+      return p.packet(PacketType::kAbort, text());
     case 2:
-      return p.packet(PacketType::kProbe, in_.take(in_.byte()));
+      return p.packet(PacketType::kProbe, text());
     case 3:
     case 4:
-      return p.packet(PacketType::kHeartbeat, std::as_bytes(std::span(p.job)));
+      return p.heartbeat();
     default:
       return p.join();
   }
@@ -328,8 +337,11 @@ void Run::check_accepted(std::span<const std::byte> datagram, const jobs::Bindin
     TALLY_CHECK(datagram.size() == kHeaderBytes + sizeof p + p.name_bytes + kTagBytes, "a JOIN's length");
     const auto* const texts = reinterpret_cast<const char*>(datagram.data() + kHeaderBytes + sizeof p);
     const std::string_view name(texts, p.name_bytes);
-    TALLY_CHECK(auth::verify(auth::job_key(name, "t"), h, datagram.subspan(kHeaderBytes)), "a JOIN's token");
-    TALLY_CHECK(challenges_.contains({source.udp_port, p.challenge}), "a challenge that was given there");
+    TALLY_CHECK(auth::verify(auth::job_key(name, kToken), h, datagram.subspan(kHeaderBytes)),
+                "a JOIN's token");
+    const bool gives_up = p.elements.host() == 0;
+    TALLY_CHECK(gives_up || challenges_.contains({source.udp_port, p.challenge}),
+                "a challenge that was given there");
     const auto job =
         std::find_if(jobs.begin(), jobs.end(), [&](const members::JobStatus& s) { return s.name == name; });
     TALLY_CHECK(job != jobs.end(), "a JOIN's job");
@@ -424,7 +436,7 @@ void Run::take(const Header& h, const JoinedPayload& p, const jobs::Binding& to)
     peer.epoch = h.epoch.host();
     peer.cookie = p.cookie.host();
     peer.result_cookie = h.cookie.host();
-    if (peer.last != p.record && peer.world != 0) peer.next = p.record.first_chunk.host();
+    if (peer.last != p.record && peer.world != 0) peer.lowest = peer.next = p.record.first_chunk.host();
     peer.last = p.record;
   }
 }

@@ -122,6 +122,11 @@ Bytes Session::result_of(const Bytes& contribution) {
   Header part = h;
   part.contributors = Be{named & ((std::uint64_t{1} << bit) - 1)};
   std::memcpy(some.data(), &part, sizeof part);
+  if (some.size() != kHeaderBytes) {
+    const auto left = static_cast<std::size_t>(std::popcount(part.contributors.host()));
+    some.resize(kHeaderBytes + (left + 3) / 4 * 4);
+    std::fill(some.begin() + static_cast<std::ptrdiff_t>(kHeaderBytes + left), some.end(), std::byte{0});
+  }
   return box_.result_of(some);
 }
 

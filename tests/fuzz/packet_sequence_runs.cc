@@ -1,9 +1,12 @@
 // Zeros that are left out of the packet sequence (docs/protocol_sparse.md): a zero run is the contributions that it
 // stands for, one after the other, each as the oracle has it, whatever else there is of them; and broken ones.
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
+#include <functional>
 #include <iterator>
+#include <vector>
 
 #include "forged_frame.h"
 #include "packet_sequence.h"
@@ -21,6 +24,8 @@ SentRun Sequence::some_run(Life& l) {
   zero.values.assign(zero.shape.elements, 0);
   SentRun run{static_cast<std::uint16_t>(raw(l.row.id) - 1), l.row.epoch, {}, {}};
   std::uint64_t named = 0;
+  std::vector<std::int8_t> exponents;
+  const bool unlike = in_.flip();
   const auto shard = [&](Chunk c) { return raw(c) % kWindow % l.row.shards; };
   for (std::uint32_t i = 0; zero.shape.elements != 0 && i * l.row.shards < kWindow; ++i) {
     zero.chunk = first + i * l.row.shards;
@@ -28,14 +33,20 @@ SentRun Sequence::some_run(Life& l) {
     if (shape_of(l, zero.chunk) != zero.shape) continue;
     const auto at = l.contributions.try_emplace({raw(zero.chunk), raw(r)}, zero).first;
     const Offered& has = at->second;
-    if (!has.zero || has.overflow || has.exponent != zero.exponent) {
+    if (!has.zero || has.overflow) {
       if (i == 0) return run;
       continue;
     }
     named |= std::uint64_t{1} << i;
-    run.zeros.push_back(zero);
+    run.zeros.push_back(has);
+    exponents.push_back(has.exponent);
+    zero.exponent = static_cast<std::int8_t>(unlike ? in_.byte() % 4 : zero.exponent);
   }
   if (named == 0) return run;
+  if (std::adjacent_find(exponents.begin(), exponents.end(), std::not_equal_to<>()) == exponents.end()) {
+    zero.exponent = exponents.front();
+    if (!in_.flip()) exponents.clear();  // alike ones may be said in either form
+  }
   run.datagram = make_zero_run(l.row,
                                {.rank = r,
                                 .chunk = first,
@@ -43,7 +54,7 @@ SentRun Sequence::some_run(Life& l) {
                                 .dtype = zero.shape.dtype,
                                 .exponent = zero.exponent,
                                 .total = zero.shape.total},
-                               named);
+                               named, exponents);
   return run;
 }
 
@@ -72,6 +83,8 @@ void Sequence::forge_run(Life& l) {
   SentRun run = some_run(l);
   if (run.zeros.empty()) return;
   Header h = header_of(run.datagram);
+  // Who names another number of chunks has the header's exponent for them, or the length would be wrong.
+  if ((which == 0 || which == 5) && run.datagram.size() != kHeaderBytes) run.datagram.resize(kHeaderBytes);
   Drop why = Drop::kSum;
   bool before_match = false;  // or before it is asked whose chunk it is
   bool before_owner = false;
@@ -85,7 +98,13 @@ void Sequence::forge_run(Life& l) {
     why = Drop::kFlags;
     before_match = true;
   } else if (which == 2) {
-    run.datagram.resize(run.datagram.size() + 8);
+    if (run.datagram.size() == kHeaderBytes || other % 3 == 0) {
+      run.datagram.resize(run.datagram.size() + 68);
+    } else if (other % 3 == 1) {
+      run.datagram.resize(run.datagram.size() - 1);
+    } else {
+      h.exponent = 0;
+    }
     why = Drop::kLength;
     before_match = true;
   } else if (which == 3) {
@@ -93,7 +112,11 @@ void Sequence::forge_run(Life& l) {
     why = Drop::kElements;
     before_owner = true;
   } else if (which == 4) {
-    h.sum2 = Be{h.sum2.host() + other + 1};
+    if (run.datagram.size() == kHeaderBytes || other % 2 == 0) {
+      h.sum2 = Be{h.sum2.host() + other + 1};
+    } else {
+      run.datagram[kHeaderBytes] ^= static_cast<std::byte>(other | 1);
+    }
   } else {  // another chunk is named, perhaps one of another core, or one that may not be sent yet
     const std::uint32_t bit = 1 + other % (kMostOfRun - 1);
     h.contributors = Be{h.contributors.host() ^ std::uint64_t{1} << bit};
@@ -171,7 +194,7 @@ void Sequence::pass_run(Life& l, const SentRun& run, const std::vector<Expected>
     if (e.event) check_event(l, *e.event, header_of(run.datagram).rank_id());
     if (!e.result) continue;
     const Delivered& sum = *e.result;
-    const bool plain = sum.zero && !sum.overflow && (told.empty() || told.front().exponent == sum.exponent);
+    const bool plain = sum.zero && !sum.overflow;
     (plain ? told : owed).push_back(sum);
     note(l, sum, true);
   }
@@ -214,13 +237,16 @@ void Sequence::check_run(const Life& l, const pipeline::Outcome& out,
   right.slot = h.slot;
   right.elements = Be{first.shape.elements};
   right.dtype = first.shape.dtype;
-  right.exponent = first.exponent;
   right.cookie = Be{raw(l.row.result_cookie)};
   right.total = Be{first.shape.total};
   std::uint64_t named = 0;
   std::uint32_t sum1 = 0;
   std::uint32_t sum2 = 0;
+  Bytes exponents;
+  bool alike = true;
   for (const Delivered& sum : told) {
+    exponents.push_back(static_cast<std::byte>(sum.exponent));
+    alike = alike && sum.exponent == first.exponent;
     const std::uint32_t place = (raw(sum.chunk) - raw(first.chunk)) / l.row.shards;
     named |= std::uint64_t{1} << place;
     for (std::uint16_t r = 0; r < l.row.world; ++r) {
@@ -229,11 +255,20 @@ void Sequence::check_run(const Life& l, const pipeline::Outcome& out,
       sum2 += (place + 1) * key;
     }
   }
+  exponents.resize(alike ? 0 : (exponents.size() + 3) / 4 * 4);
+  for (std::size_t i = 0; i < exponents.size(); i += 4) {
+    const auto word = wire_at<Be<std::uint32_t>>(&exponents[i]).host();
+    sum1 += word;
+    sum2 += static_cast<std::uint32_t>(kMostOfRun + i / 4 + 1) * word;
+  }
+  right.exponent = static_cast<std::int8_t>(alike ? first.exponent : kNoExponent);
   right.contributors = Be{named};
   right.sum1 = Be{sum1};
   right.sum2 = Be{sum2};
   right.check = Be{kernels::usable_kernels().front()->crc32c(out.payload, kCheckedBytes)};
-  TALLY_CHECK(out.payload_bytes == kHeaderBytes && out.ranks == l.row.members, "a header to each member");
+  TALLY_CHECK(out.payload_bytes == kHeaderBytes + exponents.size() && out.ranks == l.row.members,
+              "a header to each member, and exponents that are not alike");
+  TALLY_CHECK(same_bytes({out.payload + kHeaderBytes, exponents.size()}, exponents), "its exponents");
   TALLY_CHECK(std::memcmp(&h, &right, sizeof h) == 0, "the ZERO RUN of the box");
   check_before(l, first.chunk, h.before());
 }

@@ -65,6 +65,12 @@ std::pair<std::uint32_t, std::uint32_t> all_sums_of(std::span<const std::byte> d
     sum1 += one;
     sum2 += (i + 1) * one;
   }
+  // The exponents behind the header are values behind those.
+  for (std::size_t i = 0; kHeaderBytes + 4 * i + 4 <= datagram.size(); ++i) {
+    const auto word = wire_at<Be<std::uint32_t>>(datagram.data() + kHeaderBytes + 4 * i).host();
+    sum1 += word;
+    sum2 += static_cast<std::uint32_t>(kMostOfRun + i + 1) * word;
+  }
   return {sum1, sum2};
 }
 
@@ -175,6 +181,10 @@ Bytes Speaker::result_of(std::span<const std::byte> contribution) const {
 Bytes Speaker::result_of_run(std::span<const std::byte> run, std::uint32_t bit) const {
   Bytes one(run.begin(), run.end());
   Header h = header_of(one);
+  const auto place =
+      static_cast<std::size_t>(std::popcount(h.contributors.host() & ((std::uint64_t{1} << bit) - 1)));
+  if (one.size() != kHeaderBytes) h.exponent = static_cast<std::int8_t>(one.at(kHeaderBytes + place));
+  one.resize(kHeaderBytes);
   h.type = PacketType::kContribute;
   h.flags = kFlagZero;
   h.chunk = Be{h.chunk.host() + bit * membership().shards};

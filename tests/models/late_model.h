@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 
 #include "explorer.h"
@@ -176,7 +177,7 @@ class LateModel {
     Server& at = s.servers[server];
     const auto gone = static_cast<Bits>(at.gone | at.lost);
     const auto others = static_cast<Bits>(workers_ & ~(at.pushed | at.closing | gone));
-    const int pushed = count(at.pushed);
+    const int pushed = std::popcount(at.pushed);
     if (pushed >= set_.least || (pushed != 0 && others == 0 && set_.skips_gone)) end_round(s, server);
     if (at.closing == 0 || (at.closing | gone) != workers_) return;
     for (int w = 0; w < set_.workers; ++w)
@@ -217,12 +218,6 @@ class LateModel {
     at.closing &= static_cast<Bits>(~bit(w));
     settle(next, server);
     emit(next, Step{"its loss is known", w, server});
-  }
-
-  [[nodiscard]] static int count(Bits bits) {
-    int n = 0;
-    for (; bits != 0; bits &= static_cast<Bits>(bits - 1)) ++n;
-    return n;
   }
 
   LateSetting set_;

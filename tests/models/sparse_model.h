@@ -2,7 +2,8 @@
 // Zero runs (docs/protocol_sparse.md): one packet that stands for the zeros of several chunks, and one RESULT for
 // several sums that are zero; over the entries of a pool job, which its other contributions take one by one. RESULTs
 // and copies of contributions may come at any later time of the epoch, whatever the box remembers of sequences. Keys
-// and values are counted apart: the keys are sum1's part that even zeros have.
+// and values are counted apart: the keys are sum1's part that even zeros have. Each contribution has an exponent, also
+// of zeros, and a sum the greatest of them.
 //
 // Of what was sent the chunks are kept, not the packets: whatever a copy of a run does, copies of its contributions
 // do one after the other.
@@ -21,13 +22,17 @@ struct SparseSetting {
   int chunks = 4;  // at most 5
   int window = 2;  // at most 2
   int restarts = 0;
-  std::array<Bits, 5> values{};  // of each chunk, the ranks that have some; the others' are zeros
+  std::array<Bits, 5> values{};             // of each chunk, the ranks that have some; the others' are zeros
+  std::array<std::uint8_t, 5> exponents{};  // of each chunk, two bits for each rank
   // The rules.
   bool clears = true;     // a zero that is the first of its chunk makes the entry's memory 0
   bool zero_sums = true;  // a RESULT run names only sums of nothing but zeros; else all that a run finished
   bool within = true;     // runs stay in their sender's window
   bool single_repair =
       true;  // what is sent again is sent alone; else a run goes again as it was, and nobody asks
+  bool own_exponents = true;  // each chunk of a run has its own; else that of the run's first
+  bool told_exponents =
+      true;  // a RESULT run has those of what it names; else of what the run named, in order
 };
 
 class SparseModel {
@@ -40,6 +45,7 @@ class SparseModel {
     std::uint8_t value = 0;    // how often each rank's values are in its memory, two bits for each
     std::uint8_t keys = 0;     // likewise its key in sum1
     std::uint8_t nonzero = 0;  // somebody brought values; else the RESULT is a header
+    std::uint8_t exponent = 0;
   };
   struct Member {
     Bits has = 0;   // results
@@ -68,6 +74,7 @@ class SparseModel {
   }
   [[nodiscard]] const char* broken(const State& s) const {
     if (s.wrong == kTwice) return "a sum that does not hold each contribution once";
+    if (s.wrong == kExponent) return "a sum that has not the greatest exponent of its contributions";
     return s.wrong == kNotZero ? "a sum is said to be zero, and is not" : nullptr;
   }
   [[nodiscard]] bool reached(const State& s) const {
@@ -101,12 +108,18 @@ class SparseModel {
   }
 
  private:
-  enum Wrong : std::uint8_t { kNone, kTwice, kNotZero };
+  enum Wrong : std::uint8_t { kNone, kTwice, kNotZero, kExponent };
 
   static std::uint8_t once(Bits ranks) {
     std::uint8_t value = 0;
     for (int r = 0; r < kRanks; ++r) value |= static_cast<std::uint8_t>((ranks >> r & 1U) << 2 * r);
     return value;
+  }
+  [[nodiscard]] std::uint8_t exponent_of(int r, int c) const { return set_.exponents[c] >> 2 * r & 3; }
+  [[nodiscard]] std::uint8_t greatest_of(int c) const {
+    std::uint8_t greatest = 0;
+    for (int r = 0; r < set_.ranks; ++r) greatest = std::max(greatest, exponent_of(r, c));
+    return greatest;
   }
   [[nodiscard]] int end_of(const Member& m) const {
     int lowest = 0;
@@ -168,15 +181,22 @@ class SparseModel {
     Bits finished = 0;
     Bits run = 0;  // told by one packet
     Bits repeated = 0;
+    int first = 0;
+    while (!has(chunks, first)) ++first;
+    int named = first;  // by the run, in the place that the next one has in a RESULT run
     for (int c = 0; c < set_.chunks; ++c) {
       if (!has(chunks, c)) continue;
       bool repeats = false;
-      const Entry* const e = contribute(s, r, c, repeats);
+      const Entry* const e = contribute(s, r, c, exponent_of(r, set_.own_exponents ? c : first), repeats);
       if (repeats && alone) repeated |= bit(c);
       if (e == nullptr) continue;
       finished |= bit(c);
       if (!alone && (e->nonzero == 0 || !set_.zero_sums)) run |= bit(c);
-      if (has(run, c) && set_.values[c] != 0) s.wrong = kNotZero;
+      if (!has(run, c)) continue;
+      if (set_.values[c] != 0) s.wrong = kNotZero;
+      if (!set_.told_exponents && greatest_of(named) != e->exponent) s.wrong = kExponent;
+      do ++named;
+      while (named < set_.chunks && !has(chunks, named));
     }
     s.told |= finished;
     const auto take = [](Member& m, Bits results) { m.has |= static_cast<Bits>(results & m.sent); };
@@ -190,7 +210,7 @@ class SparseModel {
   }
 
   // The entry, if the contribution has finished it.
-  const Entry* contribute(State& s, int r, int c, bool& repeats) const {
+  const Entry* contribute(State& s, int r, int c, std::uint8_t exponent, bool& repeats) const {
     const int ahead = c + 1 - s.high;
     if (s.high != 0 && (ahead <= -2 * set_.window || ahead >= 2 * set_.window)) return nullptr;
     Entry& e = s.entries[c % (2 * set_.window)];
@@ -200,16 +220,18 @@ class SparseModel {
       if (has(e.contributors, r)) return nullptr;
     } else {
       if (e.next > c + 1) return nullptr;  // Drop(stale)
-      e = {static_cast<std::uint8_t>(c + 1), 0, set_.clears || !zero ? std::uint8_t{0} : e.value, 0, 0};
+      e = {static_cast<std::uint8_t>(c + 1), 0, set_.clears || !zero ? std::uint8_t{0} : e.value, 0, 0, 0};
     }
     s.high = std::max(s.high, static_cast<std::uint8_t>(c + 1));
     e.contributors |= bit(r);
     e.keys = static_cast<std::uint8_t>(e.keys + once(bit(r)));
     if (!zero) e.value = static_cast<std::uint8_t>(e.value + once(bit(r)));
     if (!zero) e.nonzero = 1;
+    e.exponent = std::max(e.exponent, exponent);
     if (e.contributors != ranks_) return nullptr;
     const std::uint8_t value = e.nonzero != 0 ? e.value : std::uint8_t{0};
     if (value != once(set_.values[c]) || e.keys != once(ranks_)) s.wrong = kTwice;
+    if (e.exponent != greatest_of(c)) s.wrong = kExponent;
     return &e;
   }
 

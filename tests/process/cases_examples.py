@@ -13,7 +13,7 @@ EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 def said_by(lab, example, *arguments):
     """What it printed; the two ways are about the same."""
     program = lab.run(example, [PYTHON, "-B", str(EXAMPLES / example / "run"), *arguments, Programs.build])
-    assert program.wait(120) == 0, program.complained()
+    assert program.wait(240) == 0, program.complained()
     apart = re.search(r"are at most (\S+) apart", program.said())
     assert apart and float(apart[1].rstrip(",")) <= 1e-5, program.said()
     return program.said() + program.complained()
@@ -24,7 +24,7 @@ def example_of_ddp(lab):
     need_torch()
     if not pathlib.Path("/usr/share/datasets/fashion-mnist").is_dir():
         raise Skipped("dataset-fashion-mnist is not installed (make deps-frameworks)")
-    said = said_by(lab, "ddp", "--steps", "8", "--ways", "gloo,box,bfloat16")
+    said = said_by(lab, "ddp", "--steps", "8", "--judged", "500", "--ways", "gloo,box,bfloat16")
     assert said.count("tally: 100.0 %") == 2, said
 
 

@@ -145,6 +145,23 @@ def kv_table_with_hot_rows_in_a_box(lab):
 
 
 @case("address")
+def kv_asynchronous_table_with_hot_rows_in_a_box(lab):
+    """Two workers push to an asynchronous table when they like: its hot rows go through the box, which has nothing else
+    meanwhile, so that ten rounds of another table are cold, and PushPulls afterwards; and in the end all rows have what both pushed."""
+    job = Job("late", workers=2)
+    box = run_box(lab, [job])
+    system = System(lab, 2, 2)
+    system.work("late", 2, lambda rank: way_to(box, job, rank))
+    rounds = {one["table_rounds"] for one in system.finish()}
+    assert len(rounds) == 1, rounds
+    for worker in system.workers:
+        hot, pairs, keys, sums = (int(word) for word in re.findall(r"\d+", worker.said())[:4])
+        assert 1000 < hot < pairs and keys == 64, worker.said()
+        assert rounds == {sums + 10} and 60 <= sums <= 120, (rounds, worker.said())
+    box.stop()
+
+
+@case("address")
 def kv_dense_push_pull_through_a_box(lab):
     """PushPull of tensors is a sum of all workers in the box; the servers see none of it, and keys that differ are told to
     all."""

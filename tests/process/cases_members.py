@@ -85,6 +85,21 @@ def never_joined(lab):
     box.stop()
 
 
+@case(waits=True)
+def who_gives_up_leaves_its_place(lab):
+    """A rank without patience: another process of it joins at once, far below the lease, and is not told that it is held."""
+    job = Job(workers=3, lease="60s")
+    box = run_box(lab, [job])
+    waits = TestWorker(box, job, 0, "--sizes 5000")
+    gone = TestWorker(box, job, 1, environment={"TALLY_JOIN_TIMEOUT": "2"}, name="impatient")
+    error = gone.error()
+    assert (error["at"], error["code"]) == ("join", "timeout"), error
+    box.wait_for_log("rank 1 is gone again")
+    gone.program.wait()
+    finish([waits, *(TestWorker(box, job, rank, "--sizes 5000") for rank in (1, 2))])
+    box.stop()
+
+
 @case("address")
 def wrong_token(lab):
     """Refused with the reason; who has the token is not disturbed."""

@@ -7,6 +7,7 @@ import subprocess
 import time
 
 from box import Job, run_box
+from etcd import Tls
 from lab import case
 from programs import Programs, Stopwatch, wait_until
 from workers import UNTIL_TOLD, finish, go_on, start_job
@@ -53,6 +54,64 @@ def check_here_finds_what_the_text_does_not_tell(lab):
     path.write_text(text.replace("128MiB", "1000GiB"))
     _, said = check(path, "--here")
     assert f"{path}:2:{text.splitlines()[1].index('128MiB') + 1}: error: dataplane.memory: 1000GiB is more than" in said, said
+
+
+@case()
+def check_here_reads_the_files_of_the_fleet(lab):
+    """Password, certificates and key, as the client of etcd reads them: what is missing, a folder, or something else than it
+    should be, is said with its line and column. Right ones are good, and so is a link to one."""
+    tls = Tls(lab)
+    path = pathlib.Path(lab.directory, "fleet.yaml")
+    folder = pathlib.Path(lab.directory)
+    text, empty, secret = folder / "text", folder / "empty", folder / "password"
+    text.write_text("this is no certificate\n")
+    empty.write_text("")
+    secret.write_text("etcd's\n")
+    link = folder / "link"
+    link.symlink_to(tls.path("ca"))
+    locked = folder / "locked.key"
+    tls.openssl("ec", "-in", tls.path("client", "key"), "-aes128", "-passout", "pass:secret", "-out", str(locked))
+    right = {"password_file": secret, "ca": link, "cert": tls.path("client"), "key": tls.path("client", "key")}
+
+    def said_of(**other):
+        files = {**right, **other}
+        lines = ["instance: check" + str(os.getpid()),
+                 f"dataplane: {{cores: [{min(os.sched_getaffinity(0))}], memory: 128MiB, slots: 16MiB, hugepages: off}}",
+                 "box: {ipv4: 10.0.0.1/24}",
+                 'ports: [{name: w0, device: "net_memif0,role=server"}]',
+                 "jobs: [{name: a, workers: 2, token_file: none}]",
+                 "fleet:", "  endpoints: [https://127.0.0.1:1]", "  user: box"]
+        lines += [f"  {key}: {file}" for key, file in files.items() if file is not None]
+        path.write_text("\n".join(lines) + "\n")
+        code, said = check(path)
+        assert code == 0, said
+        code, said = check(path, "--here")
+        places = {key: f"{path}:{n + 1}:{line.index(':') + 3}: error: fleet.{key}: "
+                  for n, line in enumerate(lines) for key in [line.split(":")[0].strip()] if key in files}
+        return code, said, places
+
+    code, said, _ = said_of()
+    assert code == 0 and "good" in said, said
+    code, said, _ = said_of(cert=None, key=None)
+    assert code == 0, said
+    for key, file, message in (
+            ("password_file", folder / "none", "cannot read"),
+            ("password_file", empty, "is empty"),
+            ("ca", folder / "none", "cannot read"),
+            ("ca", folder, "cannot read"),
+            ("ca", text, "holds no certificates in PEM"),
+            ("ca", empty, "holds no certificates in PEM"),
+            ("ca", tls.path("ca", "key"), "holds no certificates in PEM"),
+            ("cert", folder / "none", "cannot read"),
+            ("cert", text, "holds no certificate in PEM"),
+            ("key", folder / "none", "cannot read"),
+            ("key", text, "holds no key in PEM"),
+            ("key", tls.path("client"), "holds no key in PEM"),
+            ("key", locked, "that has no password"),
+            ("key", tls.path("server", "key"), f"is not the key of '{tls.path('client')}'")):
+        code, said, places = said_of(**{key: file})
+        assert code == 1 and said.count("error:") == 1, (key, file, said)
+        assert places[key] in said and message in said and str(file) in said, (places[key], message, said)
 
 
 @case("address")

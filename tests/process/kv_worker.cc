@@ -5,6 +5,8 @@
 //   hold    pushes, says so, waits for a line, pushes again and says what became of it
 //   dense   PushPulls: every worker gets the sum of all; then with keys that differ, which all are told
 //   table   rounds of a table, of keys of which few come often: rows are as a map has them; says how many pairs were hot
+//   late    likewise of an asynchronous table, whose workers push when they like: rows are right in the end; and while it has
+//           hot keys nothing else goes through the box
 //   rate    N: pushes and pulls N keys for a while and says how many a second
 //
 // Says 'good', or what is wrong, with exit code 1.
@@ -19,6 +21,7 @@
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "ps/ps.h"
@@ -106,11 +109,32 @@ void dense() {
          "no sum after a refusal");
 }
 
-void table() {
+void expect_box_is_taken() {
+  ps::KVWorker<float> kv(0, 0);
+  std::vector<float> two;
+  try {
+    kv.Wait(kv.PushPull({100}, {1, 2}, &two));
+    expect(false, "a PushPull went through the box beside an asynchronous table");
+  } catch (const tally::kv::Failure& failure) {
+    expect(std::string(failure.what()).find("has the box to itself") != std::string::npos, failure.what());
+  }
+  tally::kv::Table other({.most_hot = 64, .every = 16, .number = 1});
+  for (int round = 0; round < 10; ++round) other.push(std::vector<ps::Key>{7}, std::vector<float>{1});
+  expect(other.statistics().hot_keys == 0, "another table has hot keys beside an asynchronous one");
+  other.close();
+}
+
+void table(std::chrono::milliseconds age) {
   constexpr std::size_t kWidth = 4;
   constexpr std::uint64_t kRounds = 60;
-  tally::kv::Table table(
-      {.width = kWidth, .rule = tally::kv::Rule::kSgd, .rate = 0.5F, .most_hot = 64, .every = 16});
+  const bool is_late = age.count() != 0;
+  tally::kv::Table table({.width = kWidth,
+                          .rule = tally::kv::Rule::kSgd,
+                          .rate = 0.5F,
+                          .most_hot = 64,
+                          .every = 16,
+                          .age = age,
+                          .least = is_late ? 1 : 0});
   std::map<ps::Key, std::vector<float>> model;
   std::vector<std::mt19937_64> draws;
   for (int worker = 0; worker < ps::NumWorkers(); ++worker) draws.emplace_back(worker + 1);
@@ -144,15 +168,24 @@ void table() {
         row.resize(kWidth);
         for (std::size_t i = 0; i < kWidth; ++i) row[i] -= 0.5F * gradient[i];
       }
-      if (worker == ps::MyRank()) table.push(keys, gradients);
+      if (worker != ps::MyRank()) continue;
+      if (is_late && worker != 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      table.push(keys, gradients);
     }
-    if (round % 10 == 9) check("in the rounds");
+    if (round % 10 == 9 && !is_late) check("in the rounds");
+  }
+  if (is_late) {
+    expect_box_is_taken();
+    tally::kv::Barrier(0, tally::kv::kWorkerGroup);
+    check("when all have pushed");
+    tally::kv::Barrier(0, tally::kv::kWorkerGroup);
   }
   const auto counted = table.statistics();
   std::cout << "hot pairs " << counted.hot_pairs << " of " << counted.hot_pairs + counted.cold_pairs
             << ", keys " << counted.hot_keys << ", sums " << tally::kv::Node::process().statistics().sums
             << std::endl;
   table.close();
+  if (is_late) dense();
 }
 
 void rate(std::size_t count, int depth) {
@@ -185,7 +218,8 @@ int main(int argc, char** argv) {
     if (what == "app") app();
     if (what == "hold") hold();
     if (what == "dense") dense();
-    if (what == "table") table();
+    if (what == "table") table(std::chrono::milliseconds(0));
+    if (what == "late") table(std::chrono::milliseconds(20));
     if (what == "rate") rate(std::strtoull(argv[2], nullptr, 10), std::atoi(argv[3]));
     ps::Finalize(0);
     std::cout << "good" << std::endl;

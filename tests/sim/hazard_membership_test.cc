@@ -160,6 +160,44 @@ TEST(Hazard, worker_crash_while_forming) {
   rack.expect_healthy();
 }
 
+// A program that has no patience frees its place at once: else the next rank would complete a job with who is gone. Of the
+// three copies of its word two are lost.
+TEST(Hazard, worker_gives_up_while_forming) {
+  HazardRack rack({.world = 2, .rivals = {Rank{1}}});
+  rack.worker(1).start();
+  rack.run_for(10 * kMillisecond);
+  const Rule& lost = rack.lose({.worker = 1, .up = true}, 2);
+  rack.worker(1).engine().abort("out of patience", rack.now());
+  rack.worker(1).resume_service();
+  rack.run_for(10 * kMillisecond);
+  EXPECT_EQ(lost.hits(), 2U);
+  rack.worker(0).start();
+  rack.run_for(kSecond);
+  EXPECT_EQ(rack.worker(0).engine().state(), engine::EngineState::kJoining);
+  EXPECT_EQ(rack.worker(0).engine().missing(), 2U);
+  rack.rival(0).start();
+  EXPECT_TRUE(rack.until([&] { return rack.worker(0).engine_running() && rack.rival(0).engine_running(); }));
+}
+
+// The JOINED(running) and its word that it gives up cross: the others hear who is missing from the box, and not of a
+// silence.
+TEST(Hazard, worker_gives_up_as_the_job_begins) {
+  HazardRack rack({.world = 2});
+  rack.worker(1).start();
+  rack.run_for(10 * kMillisecond);
+  const Rule& joined = rack.lose({.worker = 1, .up = false, .type = PacketType::kJoined});
+  rack.worker(0).start();
+  ASSERT_TRUE(rack.until([&] { return rack.worker(0).engine_running(); }));
+  EXPECT_GT(joined.hits(), 0U);
+  ASSERT_EQ(rack.worker(1).engine().state(), engine::EngineState::kJoining);
+  rack.worker(1).engine().abort("out of patience", rack.now());
+  rack.worker(1).resume_service();
+  const TimeNs since = rack.now();
+  ASSERT_TRUE(rack.until([&] { return rack.worker(0).closed(); }));
+  EXPECT_TRUE(says(rack.worker(0), "rank 1 gave up joining"));
+  EXPECT_LT(rack.now() - since, 100 * kMillisecond);
+}
+
 // The ABORT itself is lost: the next heartbeat asks for it.
 TEST(Hazard, worker_crash_and_the_abort_lost) {
   HazardRack rack({.world = 3});

@@ -275,6 +275,35 @@ Scenario sparse_scenario_of(std::uint64_t seed) {
   return s;
 }
 
+Scenario tables_scenario_of(std::uint64_t seed) {
+  Rng rng(mix64(seed + 83));
+  Scenario s;
+  s.seed = seed;
+  s.operations = 0;
+  s.box.cores = static_cast<std::uint8_t>(rng.between(1, 3));
+  s.box.staged = rng.chance(0.2);
+  s.box.jobs.push_back(random_job(rng, 0));
+  s.box.jobs.back().workers = std::max<std::uint16_t>(2, s.box.jobs.back().workers);
+  add_workers(s, rng, s.box.jobs.back());
+  for (WorkerOptions& worker : s.workers) worker.leaves = false;
+  draw_links(s, rng);
+  s.heal_at = rng.chance(0.8) ? rng.between(20, 600) * kMillisecond : rng.between(1, 3) * kSecond;
+  constexpr std::array kBlows{Blow::kPauseWorker,   Blow::kPauseSwitch,   Blow::kRestartDataPlane,
+                              Blow::kRestartSwitch, Blow::kRestartTwice,  Blow::kCutUp,
+                              Blow::kCutDown,       Blow::kStallSwitch,   Blow::kRestartDataPlane,
+                              Blow::kResize,        Blow::kReplayControl, Blow::kRestartAmidOldControl};
+  const auto count = rng.below(5);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    s.blows.push_back({.when = rng.below(s.heal_at),
+                       .what = kBlows[rng.below(kBlows.size())],
+                       .worker = rng.below(s.workers.size()),
+                       .lasts = rng.below(rng.chance(0.1) ? 3 * kSecond : 100 * kMillisecond),
+                       .window = 16U << rng.below(2)});
+  }
+  add_forgers(s, rng);
+  return s;
+}
+
 Scenario scenario_of(std::uint64_t seed) {
   Rng rng(mix64(seed + 1));
   Rng sharing(mix64(seed + 5));  // of its own: what is drawn here changes nothing else

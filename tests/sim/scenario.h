@@ -81,6 +81,8 @@ struct Scenario {
 [[nodiscard]] Scenario boxes_scenario_of(std::uint64_t seed);
 // Of jobs with memory of their own that sum rows of tables.
 [[nodiscard]] Scenario sparse_scenario_of(std::uint64_t seed);
+// Of a job whose workers have a table (table_life.h): nobody has a plan of operations, and who crashes stays away.
+[[nodiscard]] Scenario tables_scenario_of(std::uint64_t seed);
 // Of jobs of racks, whose boxes have a parent.
 [[nodiscard]] Scenario racks_scenario_of(std::uint64_t seed);
 [[nodiscard]] std::string describe(const Scenario& scenario);

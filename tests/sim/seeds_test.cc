@@ -1,6 +1,6 @@
 // The swarms: random racks, jobs, fault rates and blows, thousands of seeds of them (a tenth under AddressSanitizer,
 // where one takes ten times as long); all invariants of docs/hazards.md but 7. `make soak SEEDS=...` runs more of the
-// same, and so do soak-boxes, soak-racks and soak-sparse.
+// same, and so do soak-boxes, soak-racks and soak-sparse. Of tables: table_seeds_test.cc.
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Reruns seeds of the simulator: tally_sim_run --seed N | --seeds FIRST:COUNT [--boxes | --racks | --sparse]
-// [--verbose] [--trace]. Exit codes: 0 all invariants held, 1 some seed failed (its command is printed), 2 usage.
+// Reruns seeds of the simulator: tally_sim_run --seed N | --seeds FIRST:COUNT [--boxes | --racks | --sparse
+// | --tables] [--verbose] [--trace]. Exit codes: 0 all invariants held, 1 some seed failed (its command is printed), 2 usage.
 
 #include <charconv>
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "simulation.h"
+#include "table_life.h"
 
 namespace {
 
@@ -20,8 +21,8 @@ std::optional<std::uint64_t> number(std::string_view text) {
 
 int usage() {
   std::fputs(
-      "usage: tally_sim_run --seed N | --seeds FIRST:COUNT [--boxes | --racks | --sparse] [--verbose] "
-      "[--trace]\n",
+      "usage: tally_sim_run --seed N | --seeds FIRST:COUNT [--boxes | --racks | --sparse | --tables] "
+      "[--verbose] [--trace]\n",
       stderr);
   return 2;
 }
@@ -50,16 +51,32 @@ void trace(tally::sim::Simulation& simulation) {
 struct How {
   tally::sim::Scenario (*scenario_of)(std::uint64_t seed) = tally::sim::scenario_of;
   const char* option = "";
+  bool tables = false;
   bool verbose = false;
   bool traced = false;
 };
 
+tally::sim::Report run_of(const tally::sim::Scenario& scenario, const How& how) {
+  tally::sim::Simulation simulation(scenario);
+  if (how.traced) trace(simulation);
+  return simulation.run();
+}
+
+tally::sim::Report life_of(std::uint64_t seed, const How& how) {
+  tally::sim::TableLife life(seed);
+  if (how.traced) trace(life.simulation());
+  const auto report = life.run();
+  if (how.verbose)
+    std::printf("  %lu rounds, %lu sets, %lu moves, %lu workers and %lu servers lost%s\n", report.rounds,
+                report.sets, report.moves, report.workers_lost, report.servers_lost,
+                report.over ? ", over" : "");
+  return report;
+}
+
 void run_one(std::uint64_t seed, const How& how, Totals& totals) {
   const auto scenario = how.scenario_of(seed);
   if (how.verbose) std::printf("seed %lu: %s\n", seed, describe(scenario).c_str());
-  tally::sim::Simulation simulation(scenario);
-  if (how.traced) trace(simulation);
-  const auto report = simulation.run();
+  const auto report = how.tables ? life_of(seed, how) : run_of(scenario, how);
   totals.events += report.events;
   totals.frames += report.frames;
   totals.right += report.right;
@@ -109,6 +126,10 @@ int main(int argc, char** argv) {
     } else if (arg == "--sparse") {
       how.scenario_of = tally::sim::sparse_scenario_of;
       how.option = " --sparse";
+    } else if (arg == "--tables") {
+      how.scenario_of = tally::sim::tables_scenario_of;
+      how.option = " --tables";
+      how.tables = true;
     } else if (arg == "--seed") {
       first = number(value);
       count = 1;

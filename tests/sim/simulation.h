@@ -73,6 +73,7 @@ class Simulation {
   [[nodiscard]] WorkerNode& worker(std::size_t i) noexcept { return *workers_[i]; }
   [[nodiscard]] ServerNode& server(std::size_t i) noexcept { return *servers_[i]; }
   [[nodiscard]] const std::vector<std::string>& broken() const noexcept { return broken_; }
+  [[nodiscard]] std::uint64_t events() const noexcept { return events_; }
   void alarm(std::string what);
   void strike(const PlannedBlow& blow);
   // The store of the fleet calls this box the home of the job from now on. Each box hears of it within so long, and a

@@ -105,7 +105,8 @@ Bytes made_sparse(Bytes contribution) {
   return contribution;
 }
 
-Bytes make_zero_run(const jobs::NativeJob& job, const ContributionSpec& spec, std::uint64_t chunks) {
+Bytes make_zero_run(const jobs::NativeJob& job, const ContributionSpec& spec, std::uint64_t chunks,
+                    const std::vector<std::int8_t>& exponents) {
   ContributionSpec zeros = spec;
   zeros.flags = kFlagZero;
   zeros.values.assign(spec.values.size(), 0);
@@ -121,6 +122,16 @@ Bytes make_zero_run(const jobs::NativeJob& job, const ContributionSpec& spec, st
     const std::uint32_t one = keyed(job.ranks[raw(spec.rank)].key, spec.chunk + i * job.shards);
     sum1 += one;
     sum2 += (i + 1) * one;
+  }
+  if (!exponents.empty()) h.exponent = kNoExponent;
+  for (std::size_t i = 0; i < exponents.size(); i += 4) {
+    std::uint32_t word = 0;
+    for (std::size_t k = i; k < i + 4; ++k)
+      word = word << 8 | (k < exponents.size() ? static_cast<std::uint8_t>(exponents[k]) : 0U);
+    sum1 += word;
+    sum2 += static_cast<std::uint32_t>(kMostOfRun + i / 4 + 1) * word;
+    out.resize(out.size() + 4);
+    wire_put(out.data() + out.size() - 4, Be{word});
   }
   h.sum1 = Be{sum1};
   h.sum2 = Be{sum2};

@@ -32,8 +32,9 @@ struct ContributionSpec {
 // SPARSE instead of dense, where that is shorter; the same sums.
 [[nodiscard]] Bytes made_sparse(Bytes contribution);
 // Zeros of the chunks spec.chunk + i x shards, for each bit i of `chunks`. spec.values: as many as each chunk has.
+// exponents: of each chunk, whether they are alike or not; empty: the spec's, of all.
 [[nodiscard]] Bytes make_zero_run(const jobs::NativeJob& job, const ContributionSpec& spec,
-                                  std::uint64_t chunks);
+                                  std::uint64_t chunks, const std::vector<std::int8_t>& exponents = {});
 // All ranks begin at 1 again: with another box, or the next input of a fuzzer.
 void forget_sequences();
 // What a server says. type: kResult (values, with the sums of all members), kResend or kFlush (no values).

@@ -1,4 +1,4 @@
-tally_test(cluster_test PURE UNHURRIED
+tally_test(cluster_test PURE SANITIZED
   SOURCES cluster_golden_test.cc cluster_load_test.cc cluster_names_test.cc golden_cases.cc
   LABEL unit LINK tally_cluster)
 target_compile_definitions(cluster_test PRIVATE

@@ -1,4 +1,4 @@
-tally_test(config_test PURE UNHURRIED
+tally_test(config_test PURE SANITIZED
   SOURCES config_golden_test.cc config_load_test.cc config_random_test.cc config_reload_test.cc
           config_racks_test.cc config_scalars_test.cc config_session_test.cc golden_cases.cc
   LABEL unit LINK tally_config)

@@ -215,6 +215,18 @@ TEST_F(Early, TheOldestIsAskedForWhenNothingComes) {
 }
 
 // A box whose memory is full forgets chunks that are not complete; that one it holds again shows in its answer.
+// What is behind others in a queue is late with all of them: as long as results come of what was sent before it, its timer
+// begins anew (RFC 6298, 5.3).
+TEST_F(Early, ATimerBeginsAnewWithEachResultOfWhatWasSentBefore) {
+  const TimeNs sent = kRtt;
+  send(8, sent);
+  (void)said(sent + kLeast);  // asks for the oldest
+  const TimeNs came = sent + kRto - kMillisecond;
+  answer({1, 2}, came);
+  EXPECT_EQ(said(came + kRto - kMillisecond).again, Chunks{});
+  EXPECT_EQ(said(came + 2 * kRto).again, (Chunks{4, 5, 6, 7, 8}));
+}
+
 TEST_F(Early, TheOldestThatNobodyKnowsIsContributedInTheTurnOfAQuestion) {
   send(2, kRtt);
   answer({1}, 2 * kRtt);

@@ -62,6 +62,49 @@ TEST_F(Joining, FirstJoinIsDueAtOnceAndComplete) {
   EXPECT_TRUE(auth::verify(Box::job_key(), h, std::span(out[0].bytes).subspan(kHeaderBytes)));
 }
 
+// It wishes for no elements, under the numbers that come next, and waits for nobody.
+TEST_F(Joining, WhoGivesUpBeforeTheJobFormsSaysSo) {
+  const JoinPayload last = payload(join(0));
+  engine_->abort("no patience", 1);
+  ASSERT_EQ(engine_->state(), engine::EngineState::kClosed);
+  EXPECT_EQ(engine_->deadline(), 0U);
+  const auto out = drain(*engine_, 1);
+  ASSERT_EQ(out.size(), 3U);
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    const JoinPayload p = payload(out[i].bytes);
+    EXPECT_EQ(header_of(out[i].bytes).type, PacketType::kJoin);
+    EXPECT_EQ(p.elements.host(), 0);
+    EXPECT_EQ(p.instance.host(), last.instance.host());
+    EXPECT_EQ(p.attempt.host(), last.attempt.host() + 1 + i);
+    EXPECT_TRUE(
+        auth::verify(Box::job_key(), header_of(out[i].bytes), std::span(out[i].bytes).subspan(kHeaderBytes)));
+  }
+  EXPECT_EQ(engine_->deadline(), kNever);
+  ASSERT_TRUE(engine_->rejoin(kSecond));
+  EXPECT_EQ(payload(join(kSecond)).elements.host(), shape_.elements);
+}
+
+TEST_F(Joining, WhoLeavesBeforeTheJobFormsSaysSo) {
+  join(0);
+  engine_->leave(1);
+  EXPECT_EQ(drain(*engine_, 1).size(), 3U);
+}
+
+TEST_F(Joining, WhoHasSaidNothingHasNothingToGiveUp) {
+  engine_->abort("no patience", 0);
+  EXPECT_TRUE(drain(*engine_, 0).empty());
+  EXPECT_EQ(engine_->deadline(), kNever);
+}
+
+// Giving up is for who has no epoch.
+TEST_F(Joining, WhoIsInAnEpochSaysAbort) {
+  run(0);
+  engine_->abort("no patience", 1);
+  const auto out = drain(*engine_, 1);
+  ASSERT_EQ(out.size(), 1U);
+  EXPECT_EQ(header_of(out[0].bytes).type, PacketType::kAbort);
+}
+
 TEST_F(Joining, TheTokenIsNeverOnTheWire) {
   const Bytes token = text_bytes("secret");
   const auto has_token = [&](const Bytes& b) {

@@ -340,6 +340,29 @@ TEST_F(FleetMember, AStoreThatWasWipedIsFilledAgain) {
       60 * kSecond));
 }
 
+// Not only when a box looks at the whole view, every 10 s: the lease is beaten every 1.25 s, and a box that has none
+// registers; the revision of the answer has gone back.
+TEST_F(FleetMember, AStoreThatWasWipedIsSeenAtTheNextRegistration) {
+  start();
+  for (const TimeNs wait : {0U, 3U, 6U, 9U}) {
+    for (int i = 0; i < 50; ++i) bed.put("/elsewhere", "x");
+    for (Bed::Box& box : bed.boxes) bed.put("/tally/rubbish", box.id);  // so that views know of the revision
+    bed.run(20 * kSecond + wait * kSecond);
+    bed.server.wipe();
+    const auto read_anew = [&](const Bed::Box& box) {
+      return box.member->view().revision() <= bed.server.revision() &&
+             !box.member->view().holds("/tally/rubbish");
+    };
+    EXPECT_TRUE(bed.run_until(
+        [&] {
+          return std::all_of(bed.boxes.begin(), bed.boxes.end(), read_anew) && all_know(3) &&
+                 bed.planners().size() == 1;
+        },
+        4 * kSecond))
+        << wait;
+  }
+}
+
 TEST_F(FleetMember, AnUnreadablePlannerIsNamedAndNobodyPlans) {
   bed.boxes.reserve(1);
   bed.put("/tally/planner", "rubbish");

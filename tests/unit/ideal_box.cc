@@ -155,16 +155,31 @@ void Box::zero_run(const Bytes& datagram, std::uint16_t port, std::vector<Sent>&
   ++runs;
   check_sending(h, port);
   EXPECT_TRUE(shape.sparse);
-  EXPECT_EQ(datagram.size(), kHeaderBytes);
   EXPECT_EQ(h.flags, 0);
   const std::uint64_t chunks = h.contributors.host();
   EXPECT_EQ(chunks & 1, 1U);
-  EXPECT_GT(std::popcount(chunks), 1);
+  const int named = std::popcount(chunks);
+  EXPECT_GT(named, 1);
+  std::vector<std::int8_t> exponents(static_cast<std::size_t>(named), h.exponent);
+  std::vector<std::int32_t> words;  // behind the keys, in the sums
+  for (std::size_t at = kHeaderBytes; at + 4 <= datagram.size(); at += 4)
+    words.push_back(static_cast<std::int32_t>(wire_at<Be<std::uint32_t>>(&datagram[at]).host()));
+  if (datagram.size() != kHeaderBytes) {
+    EXPECT_EQ(h.exponent, kNoExponent);
+    EXPECT_EQ(datagram.size(), kHeaderBytes + (exponents.size() + 3) / 4 * 4);
+    std::memcpy(exponents.data(), datagram.data() + kHeaderBytes, exponents.size());
+    EXPECT_NE(std::count(exponents.begin(), exponents.end(), exponents[0]), named)
+        << "else the header has it";
+    for (std::size_t i = kHeaderBytes + exponents.size(); i < datagram.size(); ++i)
+      EXPECT_EQ(datagram[i], std::byte{0}) << "padding";
+  }
   std::vector<std::int32_t> keys(64);
+  auto exponent = exponents.begin();
   std::uint64_t zeros = 0;
   for (std::uint32_t i = 0; i < 64; ++i) {
     if ((chunks >> i & 1) == 0) continue;
     Header one = h;
+    one.exponent = *exponent++;
     const std::uint32_t chunk = h.chunk.host() + i * shape.shards;
     EXPECT_EQ(slot_of(chunk) % shape.shards, slot_of(h.chunk.host()) % shape.shards);
     const std::uint32_t key = keyed(key_of(h.rank.host()), Chunk{chunk});
@@ -179,12 +194,13 @@ void Box::zero_run(const Bytes& datagram, std::uint16_t port, std::vector<Sent>&
     if (!merge(one, std::vector<std::int32_t>(h.elements.host()), out)) continue;
     const Entry& e = entries_.at(chunk);
     const bool nothing = h.elements.host() == 0 || (e.flags & kFlagZero) != 0;
-    if (nothing && e.exponent == h.exponent && (e.flags & kFlagOverflow) == 0) {
+    if (nothing && (e.flags & kFlagOverflow) == 0) {
       zeros |= std::uint64_t{1} << i;
     } else {
       say_result(chunk, out);
     }
   }
+  keys.insert(keys.end(), words.begin(), words.end());
   EXPECT_EQ(h.sum1.host(), plain_sum1(keys));
   EXPECT_EQ(h.sum2.host(), plain_sum2(keys));
   if (zeros == 0) return;
@@ -247,19 +263,28 @@ Bytes Box::result_run(const Header& run, std::uint64_t chunks) const {
   std::uint32_t all = 0;
   for (std::uint16_t r = 0; r < shape.world; ++r) all += key_of(r);
   std::vector<std::int32_t> keys(64);
-  for (std::uint32_t i = 0; i < 64 - first; ++i)
-    if ((chunks >> (first + i) & 1) != 0)
-      keys[i] = static_cast<std::int32_t>(keyed(all, Chunk{base + i * shape.shards}));
+  Bytes exponents;
+  for (std::uint32_t i = 0; i < 64 - first; ++i) {
+    if ((chunks >> (first + i) & 1) == 0) continue;
+    const std::uint32_t chunk = base + i * shape.shards;
+    keys[i] = static_cast<std::int32_t>(keyed(all, Chunk{chunk}));
+    exponents.push_back(static_cast<std::byte>(entries_.at(chunk).exponent));
+  }
+  const bool alike = std::count(exponents.begin(), exponents.end(), exponents[0]) ==
+                     static_cast<std::ptrdiff_t>(exponents.size());
+  h.exponent = alike ? static_cast<std::int8_t>(exponents[0]) : kNoExponent;
+  exponents.resize(alike ? 0 : (exponents.size() + 3) / 4 * 4);
+  for (std::size_t i = 0; i < exponents.size(); i += 4)
+    keys.push_back(static_cast<std::int32_t>(wire_at<Be<std::uint32_t>>(&exponents[i]).host()));
   h.chunk = Be{base};
   h.slot = Be{before(base)};
   h.elements = run.elements;
   h.dtype = run.dtype;
-  h.exponent = run.exponent;
   h.total = run.total;
   h.contributors = Be{chunks >> first};
   h.sum1 = Be{plain_sum1(keys)};
   h.sum2 = Be{plain_sum2(keys)};
-  return sealed(h);
+  return sealed(h, exponents);
 }
 
 std::uint32_t Box::before(std::uint32_t chunk) const {

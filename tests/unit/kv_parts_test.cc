@@ -13,6 +13,7 @@
 #include "kv/sameness.h"
 #include "kv/send_queue.h"
 #include "kv/slicing.h"
+#include "kv/timestamps.h"
 #include "tally/kv_merge.h"
 
 namespace tally::kv {
@@ -20,6 +21,23 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+
+// Of which it has as many as an int has: a program that runs for weeks comes to the last one.
+TEST(KvTimestamps, BehindTheLastTheyBeginAgainWithoutThoseInUse) {
+  const auto in_use = [](int timestamp) { return timestamp <= 1; };
+  Timestamps timestamps(Timestamps::kLast - 1);
+  EXPECT_EQ(timestamps.given(), "it has made none");
+  EXPECT_EQ(timestamps.take(in_use), Timestamps::kLast - 1);
+  EXPECT_EQ(timestamps.given(), "they are 2147483646..2147483646");
+  EXPECT_FALSE(timestamps.has_given(0));
+  EXPECT_FALSE(timestamps.has_given(Timestamps::kLast));
+  EXPECT_EQ(timestamps.take(in_use), Timestamps::kLast);
+  EXPECT_TRUE(timestamps.has_given(Timestamps::kLast));
+  EXPECT_EQ(timestamps.take(in_use), 2);
+  EXPECT_TRUE(timestamps.has_given(2));
+  EXPECT_FALSE(timestamps.has_given(-1));
+  EXPECT_EQ(timestamps.next(), 3);
+}
 
 TEST(KvSlicing, RangesShareAllKeysOut) {
   for (const int servers : {1, 2, 3, 7, 1024}) {

@@ -5,18 +5,12 @@
 
 #include <atomic>
 #include <chrono>
-#include <functional>
-#include <map>
 #include <memory>
-#include <mutex>
-#include <random>
-#include <set>
+#include <numeric>
 #include <thread>
 #include <vector>
 
-#include "kv/table_server.h"
-#include "kv/table_worker.h"
-#include "kv_system.h"
+#include "kv_table_system.h"
 
 namespace tally::kv {
 namespace {
@@ -25,94 +19,31 @@ using namespace std::chrono_literals;
 using testing::AllOf;
 using testing::HasSubstr;
 
-struct Late {
+struct Late : Tables {
   static constexpr int kWorkers = 3;
-  static constexpr std::uint64_t kKeys = 40;
-  Late() : system(kWorkers, 2) {
-    for (int rank = 0; rank < 2; ++rank)
-      servers.push_back(std::make_unique<TableServer>(system.server(rank), 0));
-    system.start();
+  Late() : Tables(kWorkers, 2) {}
+  // Without a box, so that no key is hot.
+  [[nodiscard]] std::unique_ptr<TableCalls> table(int rank, const TableOptions& options) {
+    return make_table(system.worker(rank), options, nullptr);
   }
-  [[nodiscard]] std::unique_ptr<TableWorker> table(int rank, const TableOptions& options) {
-    return std::make_unique<TableWorker>(system.worker(rank), options, nullptr);
-  }
-  System system;
-  std::vector<std::unique_ptr<TableServer>> servers{};
 };
 
-Key late_key(std::uint64_t number) { return kMaxKey / Late::kKeys * number; }
-std::vector<Key> late_keys() {
-  std::vector<Key> keys;
-  for (std::uint64_t number = 0; number < Late::kKeys; ++number) keys.push_back(late_key(number));
-  return keys;
-}
-void wait_until(const std::function<bool()>& condition) {
-  while (!condition()) std::this_thread::sleep_for(1ms);
-}
-
-// Pushes of random keys, whole numbers; what they add up to is kept.
-class Pusher {
- public:
-  explicit Pusher(int rank) : random_(static_cast<std::uint64_t>(rank) + 1) {}
-  void push(TableWorker& table) {
-    std::set<Key> drawn;
-    for (std::uint64_t n = random_() % 12; n != 0; --n) drawn.insert(late_key(random_() % Late::kKeys));
-    const std::vector<Key> keys(drawn.begin(), drawn.end());
-    std::vector<float> gradients;
-    for (std::size_t i = 0; i < keys.size(); ++i) gradients.push_back(static_cast<float>(random_() % 9) - 4);
-    table.push(keys, gradients);
-    for (std::size_t i = 0; i < keys.size(); ++i) sums[keys[i]] += gradients[i];
-  }
-  std::map<Key, float> sums{};
-
- private:
-  std::mt19937_64 random_;
-};
-
-// What every worker's pushes add up to.
-class Total {
- public:
-  void add(const std::map<Key, float>& sums) {
-    const std::lock_guard lock(mutex_);
-    for (const auto& [key, sum] : sums) rows_[key] += sum;
-  }
-  [[nodiscard]] std::vector<float> rows() {
-    const std::lock_guard lock(mutex_);
-    std::vector<float> rows;
-    for (const Key key : late_keys()) rows.push_back(rows_[key]);
-    return rows;
-  }
-
- private:
-  std::mutex mutex_{};
-  std::map<Key, float> rows_{};
-};
-
-// Worker 2 is slow, and stops until the others have pushed 100 rounds without it; they do not push equally often.
 TEST(KvTableLateWorkers, RowsAreTheTotalOfAllPushesWhoeverStopsForAWhile) {
   Late late;
-  Total total;
-  std::atomic<int> pushed = 0;
+  UnevenPushes pushes;
   late.system.run([&](int rank, Node&) {
     auto table = late.table(rank, {.age = 20ms, .least = 2});
-    Pusher pusher(rank);
-    for (int round = 0; round < (rank == 2 ? 40 : 150 + 10 * rank); ++round) {
-      if (rank == 2 && round == 20) wait_until([&] { return pushed >= 200; });
-      if (rank == 2) std::this_thread::sleep_for(1ms);
-      pusher.push(*table);
-      if (rank != 2) ++pushed;
-    }
-    total.add(pusher.sums);
-    EXPECT_EQ(table->statistics().rounds, rank == 2 ? 40U : 150U + 10U * static_cast<unsigned>(rank));
+    const int made = pushes.push(*table, rank);
+    EXPECT_EQ(table->statistics().rounds, static_cast<std::uint64_t>(made));
     if (rank == 2) {
       EXPECT_GT(table->statistics().late, 0U);
     }
     table->close();
     table.reset();
     const auto again = late.table(rank, {.age = 20ms, .least = 2});
-    std::vector<float> rows(Late::kKeys);
-    again->pull(late_keys(), rows);
-    EXPECT_EQ(rows, total.rows());
+    std::vector<float> rows(UnevenPushes::keys().size());
+    again->pull(UnevenPushes::keys(), rows);
+    EXPECT_EQ(rows, pushes.rows());
     again->close();
   });
 }
@@ -180,17 +111,45 @@ TEST(KvTableLateWorkers, AWorkerThatIsLostOrLeavesEndsNothingForTheOthers) {
   });
 }
 
+// Server 0 alone has no room. Went the others on at server 1, worker 0's next table would be refused there.
+TEST(KvTableLateWorkers, ATableThatFailsAtAServerIsOverForAllAndTheNextGoesOn) {
+  Tables tables(2, 2, 400'000);
+  std::atomic<bool> failed = false;
+  tables.system.run([&](int rank, Node& node) {
+    const TableOptions options{.width = 64, .age = 20ms, .least = 1};
+    const auto table = [&] { return make_table(node, options, nullptr); };
+    const std::vector<Key> few{1, kMaxKey};
+    const std::vector<float> ones(2 * options.width, 1);
+    auto first = table();
+    first->push(few, ones);
+    if (rank == 0) {
+      std::vector<Key> many(1'000);
+      std::iota(many.begin(), many.end(), 0U);
+      EXPECT_THAT(text_of([&] { first->push(many, std::vector<float>(many.size() * options.width, 1)); }),
+                  HasSubstr("no room for a round of table 0"));
+      failed = true;
+    } else {
+      wait_until([&] { return failed.load(); });
+      EXPECT_THAT(text_of([&] { first->push(few, ones); }),
+                  AllOf(HasSubstr("worker 0 has left table 0"), HasSubstr("no room")));
+    }
+    first.reset();
+    const auto next = table();
+    next->push(few, ones);
+    next->close();
+  });
+  std::vector<float> rows(128);
+  make_table(tables.system.worker(0), {.width = 64}, nullptr)->pull(std::vector<Key>{1, kMaxKey}, rows);
+  EXPECT_EQ(rows, std::vector<float>(128, 4));
+}
+
 TEST(KvTableLateWorkers, AServerThatIsLostIsNamed) {
   Late late;
   std::atomic<int> ready = 0;
   late.system.run([&](int rank, Node&) {
     auto table = late.table(rank, {.age = 20ms, .least = 2});
     table->push({}, {});
-    if (++ready == Late::kWorkers) {
-      late.system.server(1).finalize(false);
-      late.servers[1].reset();
-      late.system.forget_server(1);
-    }
+    if (++ready == Late::kWorkers) late.kill_server(1);
     EXPECT_THAT(text_of([&] {
                   for (int round = 0; round < 1000; ++round) table->push({}, {});
                 }),

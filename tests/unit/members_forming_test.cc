@@ -96,6 +96,121 @@ TEST(MembersForming, AnOfferRestsOnWhatTheNewestProcessesUnderstand) {
   EXPECT_FALSE(bench.row(id)->sparse);
 }
 
+// A JOIN for 0 elements.
+TEST(MembersForming, WhoGivesUpFreesItsPlaceAtOnce) {
+  Bench bench;
+  const JobId id = bench.declare(config_of(2));
+  Peer a(0);
+  Peer b(1);
+  Peer gone = a;
+  bench.send(gone, gone.join());
+  const Bytes late = gone.join();
+  ASSERT_EQ(bench.status(id).missing, 0b10U);
+  gone.elements = 0;
+  const Bytes gives_up = gone.join();
+  EXPECT_TRUE(bench.send_bare(gone, gives_up).empty()) << "nobody waits for an answer";
+  EXPECT_EQ(bench.status(id).phase, members::JobPhase::kDeclared);
+  bench.send(gone, late);
+  EXPECT_EQ(bench.status(id).phase, members::JobPhase::kDeclared) << "a JOIN of before that comes late";
+  a.instance = 77;
+  EXPECT_TRUE(bench.form({&b, &a})) << "another process";
+  bench.send_bare(gone, gives_up);
+  bench.send_bare(gone, gone.join());
+  EXPECT_EQ(bench.status(id).phase, members::JobPhase::kRunning) << "it has no place to give up";
+}
+
+TEST(MembersForming, OnlyWhoHasThePlaceGivesItUp) {
+  Bench bench;
+  const JobId id = bench.declare(config_of(2));
+  Peer a(0);
+  bench.send(a, a.join());
+  const auto drops = [&](members::MembershipDrop why) {
+    return bench.members->counters().drops.at(static_cast<std::size_t>(why));
+  };
+  const auto stays = [&](Peer from, members::MembershipDrop why) {
+    const auto before = drops(why);
+    from.elements = 0;
+    EXPECT_TRUE(bench.send_bare(from, from.join()).empty());
+    EXPECT_EQ(drops(why), before + 1);
+    EXPECT_EQ(bench.status(id).missing, 0b10U);
+  };
+  Peer other = a;
+  other.instance = 77;
+  stays(other, members::MembershipDrop::kEpoch);
+  stays(Peer(1), members::MembershipDrop::kEpoch);
+  Peer copied = a;  // by somebody on its path
+  copied.binding.udp_port += 1;
+  stays(copied, members::MembershipDrop::kSource);
+  Peer stranger = a;
+  stranger.token = "guessed";
+  stays(stranger, members::MembershipDrop::kTag);
+  Peer elsewhere = a;
+  elsewhere.job = "bert";
+  stays(elsewhere, members::MembershipDrop::kJob);
+  Peer beyond = a;
+  beyond.rank = 2;
+  stays(beyond, members::MembershipDrop::kRank);
+  Peer behind = a;
+  behind.attempt -= 2;
+  stays(behind, members::MembershipDrop::kOldAttempt);
+  Peer in_an_epoch = a;
+  in_an_epoch.last = {
+      Be<std::uint64_t>{5}, {}, Be<std::uint32_t>{64}, Be<std::uint32_t>{64}, Be<std::uint16_t>{32}};
+  stays(in_an_epoch, members::MembershipDrop::kField);
+  stays(Peer::server(0), members::MembershipDrop::kField);
+}
+
+// The group of a job is made by who joins it, not by who gives up.
+TEST(MembersForming, GivingUpMakesNoGroup) {
+  Bench bench;
+  members::NativeConfig config = config_of(2);
+  config.admit = {{.groups = 4}};
+  bench.declare(config);
+  Peer a(0);
+  a.job = "resnet/1";
+  a.elements = 0;
+  EXPECT_TRUE(bench.send_bare(a, a.join()).empty());
+  EXPECT_EQ(bench.members->counters().drops.at(static_cast<std::size_t>(members::MembershipDrop::kJob)), 1U);
+}
+
+TEST(MembersForming, WhoGivesUpTakesTheOfferBack) {
+  Bench bench;
+  const JobId id = bench.declare(config_of(2));
+  bench.cores_wait = true;
+  bench.settle();
+  Peer a(0);
+  Peer b(1);
+  bench.send(a, a.join());
+  bench.send(b, b.join());
+  ASSERT_NE(bench.row(id), nullptr);
+  Peer gone = b;
+  gone.elements = 0;
+  bench.send_bare(gone, gone.join());
+  EXPECT_EQ(bench.row(id), nullptr);
+  EXPECT_EQ(bench.status(id).missing, 0b10U);
+  bench.members->quiesced(bench.version, bench.now);
+  EXPECT_TRUE(bench.answers().empty());
+  bench.cores_wait = false;
+  b.instance = 77;
+  EXPECT_TRUE(bench.form({&a, &b}));
+}
+
+// Its JOINED(running) was lost, or crosses it.
+TEST(MembersForming, WhoGivesUpAsTheJobBeginsEndsIt) {
+  Bench bench;
+  const JobId id = bench.declare(config_of(2));
+  Peer a(0);
+  Peer b(1);
+  bench.send(a, a.join());
+  Bench::take(a, bench.send(b, b.join()));
+  ASSERT_EQ(bench.status(id).phase, members::JobPhase::kRunning);
+  b.elements = 0;
+  const auto sent = bench.send_bare(b, b.join());
+  EXPECT_EQ(only(sent, PacketType::kAbort, a).text(), "rank 1 gave up joining");
+  EXPECT_EQ(count_of(sent, PacketType::kAbort, b), 0U);
+  EXPECT_EQ(bench.status(id).phase, members::JobPhase::kAborted);
+}
+
 TEST(MembersForming, RowIsWhatTheMembersAreTold) {
   Bench bench(65'536, 4);
   members::NativeConfig config = config_of(3);

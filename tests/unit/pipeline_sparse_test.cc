@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <memory>
 #include <optional>
@@ -24,6 +25,20 @@ namespace {
 using Values = std::vector<std::int32_t>;
 constexpr std::uint8_t kInt16 = static_cast<std::uint8_t>(Dtype::kInt16);
 
+// Of a zero run, in the order of its chunks.
+std::vector<int> exponents_told(const Bytes& run) {
+  const Header h = header_of(run);
+  const auto n = static_cast<std::size_t>(std::popcount(h.contributors.host()));
+  if (run.size() == kHeaderBytes) return std::vector<int>(n, h.exponent);
+  EXPECT_EQ(run.size(), kHeaderBytes + (n + 3) / 4 * 4);
+  EXPECT_EQ(h.exponent, kNoExponent);
+  std::vector<int> exponents;
+  for (std::size_t i = 0; i < n; ++i) exponents.push_back(static_cast<std::int8_t>(run.at(kHeaderBytes + i)));
+  EXPECT_NE(std::count(exponents.begin(), exponents.end(), exponents[0]), static_cast<std::ptrdiff_t>(n));
+  for (std::size_t i = kHeaderBytes + n; i < run.size(); ++i) EXPECT_EQ(run[i], std::byte{0}) << "padding";
+  return exponents;
+}
+
 // What a packet of the box says of each chunk that it is about. Its sums hold.
 std::map<std::uint32_t, Values> told(const jobs::NativeJob& job, const Bytes& datagram) {
   const Header h = header_of(datagram);
@@ -33,14 +48,20 @@ std::map<std::uint32_t, Values> told(const jobs::NativeJob& job, const Bytes& da
   std::uint32_t sum1 = 0;
   std::uint32_t sum2 = 0;
   if (h.type == PacketType::kZeroRun) {
-    EXPECT_EQ(datagram.size(), kHeaderBytes);
     EXPECT_EQ(h.contributors.host() & 1, 1U);
+    EXPECT_EQ(exponents_told(datagram).size(),
+              static_cast<std::size_t>(std::popcount(h.contributors.host())));
     for (std::uint32_t i = 0; i < kMostOfRun; ++i) {
       if ((h.contributors.host() >> i & 1) == 0) continue;
       const Chunk chunk = h.chunk_id() + i * job.shards;
       chunks[raw(chunk)] = Values(n, 0);
       sum1 += keyed(job.key_sum, chunk);
       sum2 += (i + 1) * keyed(job.key_sum, chunk);
+    }
+    for (std::size_t i = 0; i < (datagram.size() - kHeaderBytes) / 4; ++i) {
+      const auto word = wire_at<Be<std::uint32_t>>(datagram.data() + kHeaderBytes + 4 * i).host();
+      sum1 += word;
+      sum2 += static_cast<std::uint32_t>(kMostOfRun + i + 1) * word;
     }
   } else {
     EXPECT_EQ(h.type, PacketType::kResult);
@@ -306,22 +327,85 @@ TYPED_TEST(SparseRules, ARunThatFinishesValuesOwesThemBehindItself) {
   }
 }
 
-TYPED_TEST(SparseRules, SumsThatHaveAnotherExponentAreToldApart) {
+// Of each chunk the greatest, whichever form the runs have, and whatever place it has among those that are told.
+TYPED_TEST(SparseRules, EachSumOfARunHasItsOwnExponent) {
+  for (const bool alike : {false, true}) {
+    SparseBox<TypeParam> box(this->job());
+    const jobs::NativeJob& job = box.job();
+    const auto floats = [&](std::uint16_t rank, std::int8_t exponent) {
+      return ContributionSpec{
+          .rank = Rank{rank}, .chunk = Chunk{7}, .values = Values(32, 0), .dtype = 1, .exponent = exponent};
+    };
+    ContributionSpec values = floats(0, 2);
+    values.chunk = Chunk{8};
+    values.values[3] = 5;
+    box.take(make_contribution(job, values));
+    box.take(make_zero_run(job, floats(0, 0), 0b101101, {-3, 4, kNoExponent, kNotANumber}));
+    const auto done = box.take(alike ? make_zero_run(job, floats(1, 1), 0b101111)
+                                     : make_zero_run(job, floats(1, 0), 0b101111, {-7, 9, 5, -127, 6}));
+    ASSERT_EQ(done.sent.size(), 2U);
+    EXPECT_EQ(header_of(done.sent[0]).chunk.host(), 7U);
+    EXPECT_EQ(header_of(done.sent[0]).contributors.host(), 0b101101U);
+    EXPECT_EQ(exponents_told(done.sent[0]),
+              (alike ? std::vector<int>{1, 4, 1, 127} : std::vector<int>{-3, 5, -127, 127}));
+    EXPECT_EQ(told(job, done.sent[0]).size(), 4U);
+    EXPECT_EQ(header_of(done.sent[1]).chunk.host(), 8U);
+    EXPECT_EQ(header_of(done.sent[1]).exponent, alike ? 2 : 9);
+    // As a result that is asked for has it.
+    EXPECT_EQ(header_of(box.take(make_query(job, Rank{0}, Chunk{9})).sent.at(0)).exponent, alike ? 4 : 5);
+  }
+}
+
+TYPED_TEST(SparseRules, SumsOfOneExponentAreToldByAHeader) {
   SparseBox<TypeParam> box(this->job());
-  for (const std::int8_t exponent : {std::int8_t{-3}, std::int8_t{4}})
-    box.take(make_contribution(box.job(), {.rank = Rank{0},
-                                           .chunk = Chunk{exponent < 0 ? 0U : 1U},
-                                           .values = Values(32, 0),
-                                           .flags = kFlagZero,
-                                           .dtype = 1,
-                                           .exponent = exponent}));
-  const auto done = box.take(make_zero_run(
-      box.job(), {.rank = Rank{1}, .chunk = Chunk{0}, .values = Values(32, 0), .dtype = 1, .exponent = -5},
-      0b11));
-  ASSERT_EQ(done.sent.size(), 2U);
-  EXPECT_EQ(header_of(done.sent[0]).exponent, -3);
-  EXPECT_EQ(header_of(done.sent[1]).exponent, 4);
-  EXPECT_EQ(header_of(done.sent[1]).flags, kFlagZero);
+  const ContributionSpec zeros{.rank = Rank{0}, .chunk = Chunk{0}, .values = Values(32, 0), .dtype = 1};
+  box.take(make_zero_run(box.job(), zeros, 0b111, {-3, 4, -5}));
+  ContributionSpec others = zeros;
+  others.rank = Rank{1};
+  const auto done = box.take(make_zero_run(box.job(), others, 0b111, {4, -9, 4}));
+  ASSERT_EQ(done.sent.size(), 1U);
+  EXPECT_EQ(done.sent[0].size(), kHeaderBytes);
+  EXPECT_EQ(header_of(done.sent[0]).exponent, 4);
+}
+
+TYPED_TEST(SparseRules, ChangedExponentsOfARunAreFound) {
+  SparseBox<TypeParam> box(this->job());
+  const jobs::NativeJob& job = box.job();
+  const ContributionSpec zeros{.rank = Rank{0}, .chunk = Chunk{0}, .values = Values(32, 0), .dtype = 1};
+  const Bytes right = make_zero_run(job, zeros, 0b11111, {-3, 4, -5, 6, 7});
+  ASSERT_EQ(right.size(), kHeaderBytes + 8);
+  const auto drop_of = [&](const auto& change) {
+    Bytes changed = right;
+    Header h = header_of(changed);
+    change(changed, h);
+    set_header(changed, h);
+    return box.take(changed).drop;
+  };
+  EXPECT_EQ(drop_of([](Bytes& run, Header&) { run[kHeaderBytes] ^= std::byte{1}; }), Drop::kSum);
+  EXPECT_EQ(drop_of([](Bytes& run, Header&) { std::swap(run[kHeaderBytes], run[kHeaderBytes + 4]); }),
+            Drop::kSum);
+  EXPECT_EQ(drop_of([](Bytes& run, Header&) { run.back() = std::byte{1}; }), Drop::kLength) << "padding";
+  EXPECT_EQ(drop_of([](Bytes& run, Header&) { run.resize(kHeaderBytes + 4); }), Drop::kLength);
+  EXPECT_EQ(drop_of([](Bytes& run, Header&) { run.resize(kHeaderBytes + 12); }), Drop::kLength);
+  EXPECT_EQ(drop_of([](Bytes&, Header& h) { h.exponent = 1; }), Drop::kLength) << "two exponents";
+  EXPECT_EQ(drop_of([](Bytes& run, Header&) { run.resize(kHeaderBytes); }), Drop::kSum) << "none is left";
+  EXPECT_EQ(box.take(right).verdict, Verdict::kAbsorb) << "nothing was counted";
+}
+
+// What leaves may be longer than what came.
+TYPED_TEST(SparseRules, ARunThatCouldNotLeaveWithExponentsIsDropped) {
+  SparseBox<TypeParam> box(this->job());
+  const jobs::NativeJob& job = box.job();
+  const auto floats = [&](std::uint16_t rank) {
+    return ContributionSpec{.rank = Rank{rank}, .chunk = Chunk{0}, .values = {}, .dtype = 1, .exponent = 1};
+  };
+  const Bytes first = make_zero_run(job, floats(0), 0x1FFF, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1, 2});
+  EXPECT_EQ(box.take(first).verdict, Verdict::kAbsorb);
+  const Bytes last = make_zero_run(job, floats(1), 0x1FFF);
+  EXPECT_EQ(box.take(last, true, 15).drop, Drop::kRoom);
+  const auto done = box.take(last, true, 16);
+  ASSERT_EQ(done.verdict, Verdict::kComplete);
+  EXPECT_EQ(exponents_told(done.sent.at(0)), (std::vector<int>{1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 1, 2}));
 }
 
 TYPED_TEST(SparseRules, ARunIsRefusedWholeByItsGates) {

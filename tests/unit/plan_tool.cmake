@@ -1,4 +1,4 @@
-tally_test(plan_tool_test PURE UNHURRIED
+tally_test(plan_tool_test PURE SANITIZED
   SOURCES plan_tool_answers_test.cc plan_tool_command_test.cc plan_tool_planned_test.cc plan_tool_purchase_test.cc
   LABEL unit LINK tally_plan_tool)
 target_compile_definitions(plan_tool_test PRIVATE

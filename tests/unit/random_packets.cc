@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <vector>
 
 #include "plans.h"
 #include "tally/mix64.h"
@@ -138,8 +140,14 @@ void make_run(Rng& rng, const jobs::NativeJob& job, const ContributionSpec& spec
   }
   ContributionSpec zeros = spec;
   zeros.sequence = header_of(out).sequence();
-  if (rng.chance(0.9)) zeros.exponent = kNoExponent;  // so that some are told together
-  out = make_zero_run(job, zeros, chunks);
+  std::vector<std::int8_t> exponents;
+  if (rng.chance(0.5)) exponents.resize(static_cast<std::size_t>(std::popcount(chunks)));
+  for (std::int8_t& exponent : exponents) exponent = static_cast<std::int8_t>(rng.below(4));
+  out = make_zero_run(job, zeros, chunks, exponents);
+  if (out.size() != kHeaderBytes && rng.chance(0.03)) {
+    out[kHeaderBytes + rng.below(out.size() - kHeaderBytes)] ^= std::byte{1};
+    if (rng.chance(0.3)) out.resize(out.size() - 4);
+  }
   if (!rng.chance(0.03)) return;
   Header h = header_of(out);
   h.contributors = Be{h.contributors.host() ^ std::uint64_t{1} << rng.below(kMostOfRun)};

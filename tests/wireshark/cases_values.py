@@ -73,6 +73,21 @@ def halves_and_zeros(lab):
 
 
 @case()
+def runs_have_the_exponents_of_their_chunks(lab):
+    """One for each, in the order of the bits, or one in the header; another number of bytes is an error."""
+    tshark = Tshark(lab)
+    own = JOB.zero_run(0, 5, 0b110101, 0, (-3, 4, -127, 127), dtype=FLOAT32)
+    frames = [own.frame(), JOB.zero_run(1, 5, 0b11, 0, dtype=FLOAT32, exponent=7).frame(),
+              JOB.zero_run(0, 5, 0b11111, 0, (1, 2, 3, 4, 5), dtype=FLOAT32).frame(), replace(own, body=own.body[:3]).frame()]
+    each, alike, padded, short = tshark.packets(frames)
+    assert list(map(int, each.all("tally.run.exponent"))) == [-3, 4, -127, 127]
+    assert alike.all("tally.run.exponent") == [] and alike.one("tally.exponent") == "7"
+    assert list(map(int, padded.all("tally.run.exponent"))) == [1, 2, 3, 4, 5]
+    assert not any(packet.has_error() for packet in (each, alike, padded))
+    assert short.remarks() == {"tally.length.bad"}
+
+
+@case()
 def other_ports_are_recognised(lab):
     """0xBF00..0xBF3F and 0xBFFF whatever they carry; elsewhere what has a right check, and nothing else."""
     good, bad = JOB.query(0, 1, 5), JOB.query(0, 1, 5).but(check=1)

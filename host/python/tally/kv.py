@@ -137,12 +137,13 @@ class Table:
     while they are hot, and are summed in a box if there is one (docs/kv.md, Tables). The same options at all workers.
 
     rule: what a round's sum does to a row, sum: row += sum, sgd: row -= rate * sum. most_hot: keys that are hot at a time, at
-    most; every: rounds from one choice of them to the next. number: which table of the system it is. age: seconds, not 0: the
-    table is asynchronous, its rounds end so long after their first push, or with the pushes of `least` workers (0: all), and no
-    key is hot. As a context manager it closes at the end; when an exception gets out this worker leaves, and the rounds of the
-    others fail, unless the table is asynchronous."""
+    most (None: 30,000, and of an asynchronous table none); every: rounds from one choice of them to the next. number: which
+    table of the system it is. age: seconds, not 0: the table is asynchronous, its rounds end so long after their first push,
+    or with the pushes of `least` workers (0: all). If it has hot keys, the box sums nothing else until it is closed. As a
+    context manager it closes at the end; when an exception gets out this worker leaves, and the rounds of the others fail,
+    unless the table is asynchronous without hot keys."""
 
-    def __init__(self, width, rule="sum", rate=0.01, *, most_hot=30_000, every=64, number=0, age=0, least=0):
+    def __init__(self, width, rule="sum", rate=0.01, *, most_hot=None, every=64, number=0, age=0, least=0):
         if rule not in ("sum", "sgd"):
             raise ValueError(f"rule: {rule!r} is neither sum nor sgd")
         if 0 < age < 0.001:
@@ -176,7 +177,7 @@ class Table:
 
     def statistics(self):
         """Of this worker: rounds, hot_pairs and cold_pairs that it pushed, hot_keys now, sets that came into force, moves,
-        and late pushes that a server carried into a later round."""
+        and late pushes, which are in a later round than the one behind this worker's last."""
         return self._table.statistics()
 
     def _alive(self):

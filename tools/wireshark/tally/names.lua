@@ -57,7 +57,7 @@ function names.value_bytes(dtype) return names.dtype[dtype] == "INT16" and 2 or 
 -- Of packets whose rows of zeros are left out as many as there are: rows, and a bitmap behind them.
 function names.values_bytes(p)
   if names.is_sparse(p) then return p.payload_bytes end
-  if bit.band(p.flags, 16) ~= 0 or p.kind == names.of.ZERORUN then return 0 end
+  if bit.band(p.flags, 16) ~= 0 then return 0 end
   return names.value_bytes(p.dtype) * p.elements
 end
 

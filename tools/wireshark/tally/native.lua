@@ -31,6 +31,8 @@ end
 local function add_payload(tree, items, tvb, p, reported)
   if names.is_control(p.kind) or p.kind == names.of.REJECT then
     check_length(items.type, p, reported, control.add(tree, items, tvb, p, reported))
+  elseif p.kind == names.of.ZERORUN then
+    check_length(items.elements, p, reported, values.add_exponents(tree, tvb, p))
   elseif names.is_data(p.kind) then
     check_length(items.elements, p, reported, names.values_bytes(p))
     values.add(tree, tvb, p, proto.prefs.values)

@@ -11,6 +11,7 @@ local values = {}
 local f = {
   all = ProtoField.bytes("tally.values", "Values"),
   one = ProtoField.int32("tally.value", "Value"),
+  exponent = ProtoField.int8("tally.run.exponent", "Block exponent of a chunk"),
   sum_status = ProtoField.uint8("tally.sum.status", "Sums status", base.DEC, header.statuses),
 }
 values.fields = f
@@ -19,6 +20,18 @@ values.fields = f
 function values.add(tree, tvb, p, most)
   local size = names.value_bytes(p.dtype)
   value_list(tree, tvb, names.header_bytes, names.values_bytes(p) / size, f.all, f.one, most, size)
+end
+
+-- Of a ZERORUN that has one for each of its chunks. Returns how many bytes should be there.
+function values.add_exponents(tree, tvb, p)
+  if p.payload_bytes == 0 then return 0 end
+  for i, bit_number in ipairs(p.contributors) do
+    local at = names.header_bytes + i - 1
+    if at < tvb:len() then
+      tree:add(f.exponent, tvb(at, 1)):append_text(string.format(" (bit %d)", bit_number))
+    end
+  end
+  return math.ceil(#p.contributors / 4) * 4
 end
 
 -- Whose keys are in sum1. A server's RESULT names who shall have it, but its sums are those of all members.
