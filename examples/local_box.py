@@ -16,7 +16,7 @@ import tempfile
 import time
 
 PYTHON = "/usr/bin/python3"  # Debian's, which has torch
-READY = 30  # seconds
+READY = 120  # seconds; a machine may be busy
 
 
 def fail(text):

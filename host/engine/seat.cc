@@ -277,6 +277,7 @@ Said Seat::transmit(std::span<std::byte> out, const SeatNumbers& numbers, TimeNs
   }
   if (state_ == SeatState::kClosed && giving_up_ != 0) {
     --giving_up_;
+    giving_up_due_ = now + kGivingUpPeriod;
     return say_join_for(0, out, {}, now);
   }
   if (abort_due() <= now) {

@@ -104,10 +104,12 @@ class Seat {
   void leave(TimeNs now) noexcept { leave_.start(now); }
   // Without an epoch there is nobody to tell. False: an earlier reason is still being told.
   bool abort(std::string_view why, TimeNs now);
-  // Of a worker that closes and has not been in an epoch: its place is free for another process. Said at once, and never
-  // answered; should all copies be lost, the silence that follows says the same.
-  void give_up() noexcept {
-    if (!membership_ && knock_.said()) giving_up_ = kGivingUp;
+  // Of a worker that closes and has not been in an epoch: its place is free for another process. Said at once and twice more,
+  // and never answered; should all copies be lost, the silence that follows says the same.
+  void give_up(TimeNs now) noexcept {
+    if (membership_ || !knock_.said()) return;
+    giving_up_ = kGivingUp;
+    giving_up_due_ = now;
   }
   void close() noexcept { state_ = SeatState::kClosed; }
   // Boxes of the plan that this rank cannot use (GuestSeats): said at once when they change, and with each
@@ -125,7 +127,7 @@ class Seat {
   [[nodiscard]] Said transmit(std::span<std::byte> out, const SeatNumbers& numbers, TimeNs now);
   [[nodiscard]] TimeNs due() const noexcept {
     if (state_ == SeatState::kJoining) return unended_ ? 0 : std::min(knock_.due(), fetch_.due());
-    if (state_ == SeatState::kClosed) return giving_up_ != 0 ? 0 : abort_due();
+    if (state_ == SeatState::kClosed) return giving_up_ != 0 ? giving_up_due_ : abort_due();
     return std::min({heartbeat_due_, lost_due_, leave_.due(), abort_due()});
   }
 
@@ -166,7 +168,10 @@ class Seat {
 
  private:
   static constexpr std::uint32_t kFarewells = 5;
-  static constexpr std::uint32_t kGivingUp = 3;    // copies, of which one may be lost
+  // Copies of a farewell that nobody answers. Apart, as one pause of the box, or the end of a memif whose ring it has not
+  // read yet, would lose all of a burst.
+  static constexpr std::uint32_t kGivingUp = 3;
+  static constexpr TimeNs kGivingUpPeriod = 50 * kMillisecond;
   static constexpr std::uint32_t kMostHops = 4;    // to other boxes, since a JOIN was last due by time
   static constexpr std::uint32_t kUnanswered = 3;  // JOINs, after which another box is asked
 
@@ -217,6 +222,7 @@ class Seat {
   std::uint32_t first_rank_ = 0;
   std::string told_;
   std::uint32_t giving_up_ = 0;  // copies still to be said
+  TimeNs giving_up_due_ = 0;
   Backoff leave_;
   Backoff abort_;
   std::string abort_text_;

@@ -166,7 +166,7 @@ void WorkerEngine::leave(TimeNs now) {
   if (state() == EngineState::kClosed || leaving_ != Leaving::kNo) return;
   if (!seat_.membership() && stream_.pending() == 0) {
     close({ErrorCode::kClosed, "left before the job was formed"});
-    return seat_.give_up();
+    return seat_.give_up(now);
   }
   leaving_ = Leaving::kDraining;
   settle(now);
@@ -218,7 +218,7 @@ void WorkerEngine::fail_job(const Error& error, const StreamFailure* culprit, Ti
   seat_.close();
   guests_.leave();
   why_closed_ = reason;
-  seat_.membership() ? void(seat_.abort(why_closed_.what, now)) : seat_.give_up();
+  seat_.membership() ? void(seat_.abort(why_closed_.what, now)) : seat_.give_up(now);
 }
 
 void WorkerEngine::receive(std::span<const std::byte> bytes, TimeNs now, std::size_t box) noexcept {

@@ -181,7 +181,7 @@ TEST_F(AfXdp, AnInterfaceThatGoesDownTakesFramesWithItAndComesBack) {
   EXPECT_GT(counters_.refused, 0U);
   ip("link set ax9 up");
   EXPECT_TRUE(in_use_becomes({&port}, kKept));
-  static_cast<void>(wire.receive(3200));
+  static_cast<void>(wire.receive(3200, std::chrono::seconds(1)));
   comes_back(port, wire);
   carries(port, wire, 500);
 }

@@ -86,9 +86,9 @@ void Wire::send(std::span<const std::byte> frame) const {
               "the kernel takes the test's frame");
 }
 
-std::vector<std::vector<std::byte>> Wire::receive(std::size_t wanted) const {
+std::vector<std::vector<std::byte>> Wire::receive(std::size_t wanted, std::chrono::seconds patience) const {
   using Clock = std::chrono::steady_clock;
-  const auto end = Clock::now() + std::chrono::seconds(1);
+  const auto end = Clock::now() + patience;
   std::vector<std::vector<std::byte>> frames;
   std::vector<std::byte> room(65536);
   while (frames.size() < wanted && Clock::now() < end) {

@@ -3,6 +3,7 @@
 // starts, which is when the program starts: nothing outside sees the names used here, and all goes with the
 // process. Where that is not allowed the program ends with exit code 77 and says why.
 
+#include <chrono>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -24,8 +25,9 @@ class Wire {
   ~Wire();
 
   void send(std::span<const std::byte> frame) const;
-  // Frames of the tests that arrive, until `wanted` are there or for about a second; each with its VLAN tag.
-  [[nodiscard]] std::vector<std::vector<std::byte>> receive(std::size_t wanted) const;
+  // Frames of the tests that arrive, until `wanted` are there or patience ends; each with its VLAN tag.
+  [[nodiscard]] std::vector<std::vector<std::byte>> receive(std::size_t wanted,
+                                                            std::chrono::seconds patience = std::chrono::seconds(20)) const;
 
  private:
   int fd_ = -1;

@@ -47,7 +47,7 @@ def box_restarted_twice(lab):
 @case(waits=True)
 def box_killed_while_workers_are_idle(lab):
     """Nobody sends when it dies: heartbeats bring the workers to the new epoch, and one of them is late for it."""
-    job = Job(workers=2, lease="2s")
+    job = Job(workers=2, lease="10s")
     box = run_box(lab, [job])
     workers = start_job(box, job, "--sizes 20000 --iterations 4 --pause 2")
     for worker in workers:
@@ -80,7 +80,7 @@ def box_killed_while_forming(lab):
 @case(waits=True)
 def worker_killed_while_the_box_is_away(lab):
     """The new box has never seen the dead rank; the others are told all the same that it did not come back."""
-    job = Job(workers=3, lease="2s")
+    job = Job(workers=3, lease="10s")
     box = run_box(lab, [job])
     workers = start_job(box, job, "--sizes 20000 --iterations 100000")
     for worker in workers:
@@ -97,7 +97,7 @@ def worker_killed_while_the_box_is_away(lab):
 @case("address", waits=True)
 def box_stays_away(lab):
     """No box for longer than the lease: the workers give up and say that it does not answer."""
-    job = Job(workers=2, lease="1s")
+    job = Job(workers=2, lease="3s")
     box = run_box(lab, [job])
     workers = start_job(box, job, "--sizes 20000 --iterations 100000")
     for worker in workers:
@@ -236,7 +236,7 @@ def second_box_on_the_same_socket(lab):
 @case(waits=True)
 def worker_restarted_on_its_port(lab):
     """A new process takes over port and rank of one that was killed, again and again."""
-    job = Job(workers=2, lease="1s")
+    job = Job(workers=2, lease="3s")
     box = run_box(lab, [job])
     for _ in range(2):
         stays = TestWorker(box, job, 0, "--sizes 20000 --iterations 100000")

@@ -19,11 +19,11 @@ def wait_for_middle(workers, iteration=3):
 @case("release", "address", "thread", waits=True)
 def worker_killed(lab):
     """kill -9: the others hear within the lease and one second which rank is dead, and who joins anew goes on."""
-    job = Job(workers=3, lease="1s")
+    job = Job(workers=3, lease="3s")
     box = run_box(lab, [job])
     workers = start_job(box, job, LONG)
     wait_for_middle(workers)
-    kill_rank_1(box, workers)
+    kill_rank_1(box, workers, lease=3)
     finish(start_job(box, job, "--sizes 20000 --iterations 2"))
     box.stop()
     assert "rank 1" in box.daemon.complained()
@@ -32,7 +32,7 @@ def worker_killed(lab):
 @case("address", waits=True)
 def worker_killed_while_forming(lab):
     """A rank dies before the last has joined; its place is free again after its lease."""
-    job = Job(workers=3, lease="1s")
+    job = Job(workers=3, lease="3s")
     box = run_box(lab, [job])
     first = [TestWorker(box, job, rank, "--sizes 5000") for rank in (0, 1)]
     box.wait_for_log("2 of 3 ranks are here")
@@ -78,7 +78,7 @@ def never_joined(lab):
     """The join times out and names the rank that did not come."""
     job = Job(workers=3)
     box = run_box(lab, [job])
-    workers = [TestWorker(box, job, rank, environment={"TALLY_JOIN_TIMEOUT": "2"}) for rank in (0, 2)]
+    workers = [TestWorker(box, job, rank, environment={"TALLY_JOIN_TIMEOUT": "6"}) for rank in (0, 2)]
     for worker in workers:
         error = worker.error()
         assert error["at"] == "join" and error["code"] == "timeout" and "rank 1" in error["text"], error
@@ -88,10 +88,10 @@ def never_joined(lab):
 @case(waits=True)
 def who_gives_up_leaves_its_place(lab):
     """A rank without patience: another process of it joins at once, far below the lease, and is not told that it is held."""
-    job = Job(workers=3, lease="60s")
+    job = Job(workers=3, lease="120s")  # longer than a log is waited for
     box = run_box(lab, [job])
     waits = TestWorker(box, job, 0, "--sizes 5000")
-    gone = TestWorker(box, job, 1, environment={"TALLY_JOIN_TIMEOUT": "2"}, name="impatient")
+    gone = TestWorker(box, job, 1, environment={"TALLY_JOIN_TIMEOUT": "6"}, name="impatient")
     error = gone.error()
     assert (error["at"], error["code"]) == ("join", "timeout"), error
     box.wait_for_log("rank 1 is gone again")
@@ -122,7 +122,7 @@ def memif_says_why_it_does_not_connect(lab):
     device = box.device_of(0)
     for name, transport, why in (("path", device.replace(box.socket, box.socket + ".not"), "nobody answers at memif socket"),
                                  ("id", device.replace("id=0", "id=77"), "ID not found")):
-        lost = TestWorker(box, job, 1, environment={"TALLY_TRANSPORT": transport, "TALLY_JOIN_TIMEOUT": "2"}, name=name)
+        lost = TestWorker(box, job, 1, environment={"TALLY_TRANSPORT": transport, "TALLY_JOIN_TIMEOUT": "6"}, name=name)
         error = lost.error()
         assert error["code"] == "unreachable" and why in error["text"], error
     finish(start_job(box, job, "--sizes 1000 --iterations 1"))
@@ -217,7 +217,7 @@ def worker_paused_longer_than_rto(lab):
 @case(waits=True)
 def vanished_worker_of_one_job_only(lab):
     """The death of a worker is the affair of its job: the other one goes on."""
-    jobs = [Job("doomed", workers=2, lease="1s"), Job("happy", workers=2)]
+    jobs = [Job("doomed", workers=2, lease="3s"), Job("happy", workers=2)]
     box = run_box(lab, jobs)
     doomed = [TestWorker(box, jobs[0], 0, LONG),
               TestWorker(box, jobs[0], 1, "--sizes 20000 --iterations 3 --ending vanish")]

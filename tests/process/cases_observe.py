@@ -71,7 +71,7 @@ def events_tell_the_life_of_a_job(lab):
 @case("address")
 def events_of_an_abort_and_of_evictions(lab):
     """Who was silent is in the event; jobs that take each other's slots say so once a second."""
-    jobs = [Job("dies", workers=2, lease="1s"), Job("one", discipline="shared"), Job("other", discipline="shared")]
+    jobs = [Job("dies", workers=2, lease="3s"), Job("one", discipline="shared"), Job("other", discipline="shared")]
     box = run_box(lab, jobs, shared_slots=8, control="access: owner")
     ctl = follow(box, lab)
     dies = start_job(box, jobs[0], "--sizes 20000 --iterations 100000")

@@ -95,7 +95,7 @@ def server_killed_and_started_again(lab):
 @case(waits=True)
 def server_gone_for_good(lab):
     """A server that does not come back is named when its lease ends."""
-    job = Job("job", discipline="shared", elements=32, servers=1, lease="1s")
+    job = Job("job", discipline="shared", elements=32, servers=1, lease="3s")
     box = run_box(lab, [job], shared_slots=FEW)
     server = Server(box, [job])
     workers = start_job(box, job, "--sizes 20000 --iterations 100000")

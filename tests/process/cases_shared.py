@@ -122,7 +122,7 @@ def shared_slots_on_two_cores(lab):
 @case("address", "thread")
 def sharing_worker_killed(lab):
     """kill -9 under load: its job is told, the other goes on, and the dead job's slots are free again."""
-    jobs = [Job("dies", workers=3, discipline="shared", lease="1s"), Job("lives", discipline="shared")]
+    jobs = [Job("dies", workers=3, discipline="shared", lease="3s"), Job("lives", discipline="shared")]
     box = run_box(lab, jobs, shared_slots=FEW)
     lives = start_job(box, jobs[1], busy_until_told(jobs[1]))
     dies = start_job(box, jobs[0], "--sizes 20000 --iterations 100000")

@@ -59,7 +59,7 @@ def switchml_clients_that_believe_repeated_results(lab):
     """As observed, 63 of 64 repeated results count as new ones: without loss the box must not send any."""
     matrix = Matrix(workers=(2, 3), threads=(1, 4))
     box = SessionBox(lab, matrix).start()
-    sessions, _ = play(lab, matrix, [box.device()], "--guard", "observed", "--timeout", 1000, operations=OPERATIONS)
+    sessions, _ = play(lab, matrix, [box.device()], "--guard", "observed", "--timeout", 5000, operations=OPERATIONS)
     expect_right(sessions, 4)
     assert all(session["repeated_replies"] == 0 for session in sessions.values()), sessions
     box.stop()

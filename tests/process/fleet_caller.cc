@@ -197,7 +197,7 @@ int run_calls(etcd::EtcdStore& store) {
         say({{"id", json.at("id")}, {"unwatched", true}});
       } else {
         const fleet::Ticket ticket =
-            store.ask(request_of(json), steady_now() + json.value("ms", TimeNs{5000}) * kMillisecond);
+            store.ask(request_of(json), steady_now() + json.value("ms", TimeNs{30000}) * kMillisecond);
         open[ticket] = {json.at("id"), steady_now()};
       }
     }

@@ -24,7 +24,7 @@ def variables_of(box, job, rank):
     port = job.first_port + rank
     return {"TALLY_JOB": job.name, "TALLY_RANK": str(rank), "TALLY_WORLD": str(job.workers),
             "TALLY_SWITCH": box.address(), "TALLY_ADDRESS": box.address_of(port),
-            "TALLY_TRANSPORT": box.device_of(port), "TALLY_JOIN_TIMEOUT": "30", **package()}
+            "TALLY_TRANSPORT": box.device_of(port), "TALLY_JOIN_TIMEOUT": "120", **package()}
 
 
 def rank_of(box, job, rank, script, *arguments, environment=None):
@@ -33,7 +33,7 @@ def rank_of(box, job, rank, script, *arguments, environment=None):
                        {**variables_of(box, job, rank), **(environment or {})})
 
 
-def expect_good(programs, seconds=60):
+def expect_good(programs, seconds=240):
     for program in programs:
         code = program.wait(seconds)
         assert code == 0 and "all good" in program.said(), f"{program.name} ended with {code}:\n{program.complained()}"

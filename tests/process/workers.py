@@ -108,8 +108,8 @@ def is_root():
     return os.geteuid() == 0
 
 
-def kill_rank_1(box, workers):
-    """kill -9 of it, in a job whose lease is a second; the others are told of it within the lease and one second."""
+def kill_rank_1(box, workers, lease):
+    """kill -9 of it; the others are told of it within the lease (of so many seconds) and one more."""
     others = [workers[0], *workers[2:]]
     watch = Stopwatch(box.daemon, *(worker.program for worker in others))
     workers[1].program.kill()
@@ -117,5 +117,5 @@ def kill_rank_1(box, workers):
         error = worker.error()
         assert error["code"] == "aborted" and "rank 1" in error["text"], error
         late = watch.seconds(error["ms"] / 1000)
-        assert late <= Programs.patience(1) + 1, f"{worker.name} was told only {late:.2f} s after the death"
+        assert late <= lease + Programs.patience(1), f"{worker.name} was told only {late:.2f} s after the death"
         assert worker.program.wait() == 1

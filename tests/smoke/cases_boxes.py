@@ -17,7 +17,7 @@ SIZES = (50000, 353)  # of the tensors of an iteration
 
 
 def make_job(workers=3, servers=2):
-    return Job("vgg", workers=workers, servers=servers, discipline="shared", lease="5s")
+    return Job("vgg", workers=workers, servers=servers, discipline="shared", lease="20s")
 
 
 def contributions(box, job):
@@ -86,7 +86,7 @@ class Shaped(SeveralBoxes):
     FRAME = 1506 / 1408  # of a packet's values
 
     def __init__(self, lab):
-        super().__init__(lab, Job("vgg", workers=4, servers=2, discipline="shared", lease="5s", window=16))
+        super().__init__(lab, Job("vgg", workers=4, servers=2, discipline="shared", lease="20s", window=16))
         self.cluster = pathlib.Path(lab.directory, "cluster.yaml")
         self.cluster.write_text(self.cluster_yaml())
         self.home.config.write_text(f"planner: {{cluster: {self.cluster}}}\n" + self.home.yaml())

@@ -35,9 +35,9 @@ def client_of_the_page_alone(lab):
 @case(waits=True)
 def client_over_ipv6_stays_by_heartbeats(lab):
     """Idle for two leases between two sums: each HEARTBEAT is echoed, and nobody is given up."""
-    job = Job(workers=2, lease="1s")
+    job = Job(workers=2, lease="3s")
     rack = run_rack(lab, [job])
-    members = start_pages(rack, job, SMALL, "--elements 336 --gap 2200", ipv6=True)
+    members = start_pages(rack, job, SMALL, "--elements 336 --gap 6200", ipv6=True)
     finish(members)
     assert all(member.events("joined")[0]["elements"] == 336 for member in members)
     assert all(member.statistics()["echoes"] >= 3 for member in members)
@@ -106,7 +106,7 @@ def client_among_losses(lab):
 @case(waits=True)
 def client_that_aborts_or_dies(lab):
     """ABORT tells the others at once, a death within the lease; both are told which rank it was."""
-    job = Job(workers=2, lease="1s")
+    job = Job(workers=2, lease="3s")
     rack = run_rack(lab, [job])
     for ending, words in (("abort", "rank 1: the client was told to"), ("vanish", "rank 1")):
         stays = PageMember(rack.hosts[0], job, 0, "--sizes 100 --iterations 1000 --gap 10")

@@ -92,7 +92,7 @@ def mpi_sums_that_fail(lab):
     """Arrays that differ, a sum that lacks a rank, a box that is gone for good: an error at every rank, and its reason."""
     need("mpicc.openmpi", RUN["openmpi"][0])
     job = Job(workers=2, lease="3s")
-    late = Job(name="late", workers=2, lease="30s", stragglers="timeout: 700ms, min: 1", first_port=1)
+    late = Job(name="late", workers=2, lease="30s", stragglers="timeout: 2s, min: 1", first_port=1)
     rack = run_rack(lab, [job, late])
     faults = compiled(lab, "mpicc.openmpi", "faults.c", "-pthread")
     for what, of, reason in (("late", late, "the sum lacks ranks"), ("sizes", job, "differ"), ("lost", job, "unreachable")):

@@ -39,12 +39,12 @@ def frames_lost_copied_late_and_damaged(lab):
 @case(waits=True)
 def worker_killed_on_its_host(lab):
     """kill -9: the others hear within the lease and one second which rank is dead, and who joins anew goes on."""
-    job = Job(workers=3, lease="1s")
+    job = Job(workers=3, lease="3s")
     rack = run_rack(lab, [job])
     workers = start_sockets(rack, job, "--sizes 20000 --iterations 100000")
     for worker in workers:
         worker.wait_for("iteration", 3)
-    kill_rank_1(rack, workers)
+    kill_rank_1(rack, workers, lease=3)
     finish(start_sockets(rack, job, "--sizes 20000 --iterations 2"))
     rack.stop()
 

@@ -9,7 +9,7 @@ from rack import Rack
 KINDS = ("heartbeats", "malformed", "token", "challenge", "sources")
 # Of data packets, from a member of the job `greedy`, which has quotas.
 TENANT_KINDS = ("questions", "copies", "damaged")
-GREEDY = Job("greedy", workers=1, token="greedy", lease="2s", rates="packet_rate: 2000, bad_packet_rate: 100",
+GREEDY = Job("greedy", workers=1, token="greedy", lease="10s", rates="packet_rate: 2000, bad_packet_rate: 100",
              first_port=2)
 MOST_JOBS = 1024
 HERE = pathlib.Path(__file__).parent

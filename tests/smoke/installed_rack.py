@@ -1,6 +1,4 @@
 """A box as its users have it: installed on a machine, and started by its unit. Hosts and workers as a rack's."""
-import pathlib
-
 import counters
 from machine import Machine
 from programs import Programs
@@ -85,12 +83,11 @@ class Trainee(TestWorker):
         self.job, self.rank, self.name = job, rank, f"{job.name}.{rank}"
         port = job.first_port + rank
         self.program = rack.machine.run(self.name, [
-            "setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups",
-            f"/usr/local/bin/{pathlib.Path(Programs.worker).name}", *script.split()], {
+            "setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups", Programs.worker,
+            *script.split()], {
                 "TALLY_JOB": job.name, "TALLY_TOKEN": job.token, "TALLY_RANK": str(rank), "TALLY_WORLD": str(job.workers),
                 "TALLY_SWITCH": rack.address(), "TALLY_ADDRESS": rack.address_of(port),
-                "TALLY_TRANSPORT": rack.device_of(port), "TALLY_DEBUG": "INFO", "TALLY_JOIN_TIMEOUT": "30",
-                "LD_LIBRARY_PATH": "/usr/lib", "TMPDIR": "/tmp"})
+                "TALLY_TRANSPORT": rack.device_of(port), "TALLY_DEBUG": "INFO", "TALLY_JOIN_TIMEOUT": "30"})
         self.pid = self.program.pid
 
 

@@ -92,6 +92,12 @@ class Machine(Namespace):
         self.journal = self.run("journal", ["journalctl", "--follow", "--lines=all", "--output=short-monotonic"])
         self.ip("link set lo up")
 
+    def run(self, name, command, environment=None):
+        """The worker is the machine's own: the build's folder is not there if it is below /tmp or on a disk of its own."""
+        own = f"/usr/local/bin/{pathlib.Path(Programs.worker).name}"
+        return super().run(name, [own if word == Programs.worker else word for word in command],
+                           {"LD_LIBRARY_PATH": "/usr/lib", "TMPDIR": "/tmp", **(environment or {})})
+
     def ip_prefix(self):
         return [word for word in self.prefix if word != "--pid"]
 
