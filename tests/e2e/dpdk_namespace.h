@@ -26,8 +26,8 @@ class Wire {
 
   void send(std::span<const std::byte> frame) const;
   // Frames of the tests that arrive, until `wanted` are there or patience ends; each with its VLAN tag.
-  [[nodiscard]] std::vector<std::vector<std::byte>> receive(std::size_t wanted,
-                                                            std::chrono::seconds patience = std::chrono::seconds(20)) const;
+  [[nodiscard]] std::vector<std::vector<std::byte>> receive(
+      std::size_t wanted, std::chrono::seconds patience = std::chrono::seconds(20)) const;
 
  private:
   int fd_ = -1;
