@@ -95,7 +95,7 @@ configure-asan: need
 	@tools/configure '$(ASAN_DIR)' $(CLANG)=address
 
 configure-lint: need
-	@tools/configure '$(LINT_DIR)' $(CLANG)=address -DTALLY_UNITY=OFF -DTALLY_PRECOMPILE=OFF -DTALLY_SESSION_SERVICE=ON
+	@tools/configure '$(LINT_DIR)' $(CLANG)=address -DTALLY_UNITY=OFF -DTALLY_UNITY_TESTS=OFF -DTALLY_PRECOMPILE=OFF -DTALLY_SESSION_SERVICE=ON
 # Nothing is built there that would see what has been added to a CMakeLists.txt since.
 	@ninja -C '$(LINT_DIR)' build.ninja >/dev/null
 
