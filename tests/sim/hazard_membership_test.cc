@@ -169,7 +169,7 @@ TEST(Hazard, worker_gives_up_while_forming) {
   const Rule& lost = rack.lose({.worker = 1, .up = true}, 2);
   rack.worker(1).engine().abort("out of patience", rack.now());
   rack.worker(1).resume_service();
-  rack.run_for(10 * kMillisecond);
+  rack.run_for(200 * kMillisecond);  // as long as a worker that is destroyed waits
   EXPECT_EQ(lost.hits(), 2U);
   rack.worker(0).start();
   rack.run_for(kSecond);
