@@ -109,9 +109,9 @@ TEST_F(UdpWorkers, TakeResultsByMulticastEachOfThem) {
   join();
   EXPECT_TRUE(workers_[0]->membership()->multicast);
   reduce(10'000);
-  // They came by multicast: else each of them would have been asked for at least once, and come alone. On a busy machine
-  // many are asked for although they are on their way.
-  for (auto& worker : workers_) EXPECT_LT(worker->statistics().queries, worker->statistics().results / 2);
+  // They came by multicast: else each of them would have been asked for, and come alone. On a busy machine some
+  // are asked for although they are on their way.
+  for (auto& worker : workers_) EXPECT_LT(worker->statistics().queries, worker->statistics().results / 4);
   leave();
 }
 
