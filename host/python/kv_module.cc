@@ -124,7 +124,7 @@ class Operation {
     return result_();
   }
   [[nodiscard]] bool done() const {
-    const py::gil_scoped_release released;
+    const Released released;
     try {
       return wait_for_(std::chrono::milliseconds(0));
     } catch (const kv::Failure&) {
@@ -225,7 +225,7 @@ class Table {
   // As the destruction of one that was not closed: this worker leaves the table.
   void give_up() {
     auto last = std::exchange(table_, nullptr);
-    const py::gil_scoped_release released;
+    const Released released;
     last = nullptr;
   }
   [[nodiscard]] py::dict statistics() const {

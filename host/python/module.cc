@@ -83,7 +83,7 @@ void run_completions() {
   while (true) {
     std::deque<Held*> done;
     {
-      const py::gil_scoped_release released;
+      const Released released;
       done = queue->take();
     }
     if (done.empty()) return;
@@ -197,7 +197,7 @@ class Worker {
   void abort(const std::string& reason) {
     const Shared worker = worker_;
     if (worker == nullptr) return;
-    const py::gil_scoped_release released;
+    const Released released;
     tally_abort(worker.get(), reason.c_str());
   }
   // seconds 0: begins, and raises Timeout.
@@ -216,7 +216,7 @@ class Worker {
   // Gives up the worker, which goes when nobody is in a call of it any more; afterwards it is closed.
   void free() {
     Shared last = std::exchange(worker_, nullptr);
-    const py::gil_scoped_release released;
+    const Released released;
     last = nullptr;
   }
   // The reason why it is closed, or none.

@@ -1,8 +1,10 @@
 #pragma once
-// What the package's extension modules share: waits that give the GIL back and let Ctrl-C through, errors as python's
-// exceptions, and objects of python's that are held where no thread of python's is.
+// What the package's extension modules share: waits that give the GIL back, let Ctrl-C through and outlive the
+// interpreter, errors as python's exceptions, and objects of python's that are held where no thread of python's is.
 
+#include <cxxabi.h>
 #include <pybind11/pybind11.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -45,12 +47,32 @@ inline void set_error(int code, const std::string& text, std::optional<std::int6
   throw py::error_already_set();
 }
 
+// The GIL is the others' while this lives. To who asks for it after the interpreter's end, as a daemon thread does whose
+// wait is over then, python answers with pthread_exit(), whose unwinding ends the process (SIGABRT) at the first
+// destructor of C++ on its way: this one. Such a thread stays here until the process has ended.
+class Released {
+ public:
+  Released() : state_(PyEval_SaveThread()) {}
+  Released(const Released&) = delete;
+  Released& operator=(const Released&) = delete;
+  ~Released() {
+    try {
+      PyEval_RestoreThread(state_);
+    } catch (const abi::__forced_unwind&) {
+      while (true) pause();
+    }
+  }
+
+ private:
+  PyThreadState* state_;
+};
+
 // Calls step() without the GIL until it gives something, and lets Ctrl-C through between.
 template <class Step>
 auto interruptible(Step step) {
   while (true) {
     {
-      const py::gil_scoped_release released;
+      const Released released;
       if (auto done = step()) return *std::move(done);
     }
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();

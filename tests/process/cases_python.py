@@ -39,6 +39,13 @@ def python_ends_with_pending_work(lab):
     expect_good(ranks)
 
 
+@case(waits=True)
+def python_ends_beside_waiting_threads(lab):
+    """Daemon threads in the middle of a call do not end the process by a signal."""
+    _, ranks = run_ranks(lab, "sums.py", "ends_beside_waiting_threads")
+    expect_good(ranks)
+
+
 @case()
 def python_leaves_at_exit(lab):
     """Two programs that just end have left the job in order."""

@@ -144,6 +144,16 @@ def torch_sums_of_arrays_that_differ(lab):
 
 
 @case()
+def torch_ends_behind_what_is_chained(lab):
+    """A program that just ends, beside threads in torch: no signal ends it, and what was chained to a sum is done."""
+    box, job = box_of(lab)
+    ranks = start(lab, box, job, "ends")
+    expect_good(ranks)
+    assert all("chained to its end" in rank.said() for rank in ranks), ranks[0].said()
+    box.stop()
+
+
+@case()
 def torch_without_the_box_that_it_had(lab):
     """kill -9 of a box that does not come back: the step raises within the lease and a second, and every later one."""
     box, job = box_of(lab, lease="3s")

@@ -1,4 +1,5 @@
 """A rank that uses the package `tally` in every way; run by the cases of tests/process/cases_python.py."""
+import contextlib
 import gc
 import os
 import signal
@@ -175,6 +176,29 @@ def ends_with_pending_work():
     while worker.closed is None:
         time.sleep(0.05)
     assert "without leaving" in worker.closed, worker.closed
+    print("all good")
+
+
+def ends_beside_waiting_threads():
+    """Threads that ask over and over whether a sum is done, and go on while the interpreter ends."""
+    worker = tally.join()
+    worker.barrier()
+    if worker.membership["rank"] == 0:
+        operation = worker.allreduce_async(numpy.ones(10, numpy.float32))
+        asked = threading.Semaphore(0)
+
+        def ask():
+            while True:
+                with contextlib.suppress(tally.Error):
+                    operation.wait(0)
+                asked.release()
+        for _ in range(4):
+            threading.Thread(target=ask, daemon=True).start()
+        for _ in range(100):
+            asked.acquire()
+    else:
+        while worker.closed is None:
+            time.sleep(0.05)
     print("all good")
 
 

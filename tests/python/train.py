@@ -386,6 +386,20 @@ def sizes():
     print("all good")
 
 
+def ends():
+    """The program ends while what it chained to a sum has not: that comes to its end first."""
+    meet("tally")
+    begun = threading.Event()
+
+    def chained(_):
+        begun.set()
+        time.sleep(1)
+        print("chained to its end", flush=True)
+    dist.all_reduce(torch.ones(5000), async_op=True).get_future().then(chained)
+    begun.wait()
+    print("all good")
+
+
 def starved():
     """Seconds in which threads of this process could run and had no CPU, as the kernel counts them."""
     waited = 0
@@ -437,7 +451,7 @@ def groups():
 
 
 if __name__ == "__main__":
-    if sys.argv[1] in ("collectives", "groups", "habits", "late", "lost", "probe", "sizes", "staged"):
+    if sys.argv[1] in ("collectives", "ends", "groups", "habits", "late", "lost", "probe", "sizes", "staged"):
         globals()[sys.argv[1]]()
     elif sys.argv[1] == "spawn":
         every = json.loads(os.environ["RANKS"])

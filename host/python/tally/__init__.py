@@ -30,6 +30,7 @@ _EXIT_SECONDS = 5  # that the end of the interpreter waits for the other ranks
 _workers = set()  # of all that were not closed: who lets go of one has not left the job
 _completions = None
 _lock = threading.Lock()
+_enders = []  # stop(seconds) of threads beside these: called in this order when all workers are closed
 
 
 def join(*, join_timeout=None, **options):
@@ -271,6 +272,8 @@ def _at_exit():
     if _completions is not None:
         _tally.stop_completions()
         _completions.join(_EXIT_SECONDS)
+    for stop in _enders:
+        stop(_EXIT_SECONDS)
 
 
 def _after_fork():

@@ -1,12 +1,14 @@
 """Operations are asked for in the same order at all ranks, though the values of some are not there yet."""
 import collections
 import threading
+import time
 import weakref
 
 
 class Order:
     """Of one worker."""
     _of = weakref.WeakKeyDictionary()
+    _started = []  # those with a thread
 
     def __init__(self, worker):
         self._worker = weakref.ref(worker)
@@ -31,11 +33,25 @@ class Order:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="tally-order", daemon=True)
                 self._thread.start()
+                self._started.append(self)
             return later
+
+    @classmethod
+    def stop_all(cls, seconds):
+        """All that waits begins, or fails, if it does within that time; nothing may be asked for any more."""
+        deadline = time.monotonic() + seconds
+        for order in cls._started:
+            with order._lock:
+                order._waiting.append(None)
+                order._more.set()
+        for order in cls._started:
+            order._thread.join(max(0, deadline - time.monotonic()))
 
     def _run(self):
         while True:
             self._more.wait()
+            if self._waiting[0] is None:
+                return
             error = self._waiting[0].begin()
             worker = self._worker()
             if error is not None and worker is not None:

@@ -26,21 +26,31 @@ class _Callers:
     keep others from being called. As many as are blocked at a time, and one."""
 
     def __init__(self):
-        self._calls, self._lock, self._idle = queue.SimpleQueue(), threading.Lock(), 0
+        self._calls, self._lock, self._idle, self._threads = queue.SimpleQueue(), threading.Lock(), 0, []
 
     def call(self, what):
         with self._lock:
             idle = self._idle > 0
             self._idle -= idle
-        if not idle:
-            threading.Thread(target=self._run, name="tally-torch", daemon=True).start()
+            if not idle:
+                self._threads.append(threading.Thread(target=self._run, name="tally-torch", daemon=True))
+                self._threads[-1].start()
         self._calls.put(what)
 
     def _run(self):
-        while True:
-            self._calls.get()()
+        for what in iter(self._calls.get, None):
+            what()
             with self._lock:
                 self._idle += 1
+
+    def stop(self, seconds):
+        """What is called already comes to its end, if it does within that time: a thread that is in torch's C++ when the
+        interpreter has ended ends the process (std::terminate)."""
+        deadline = time.monotonic() + seconds
+        for _ in self._threads:
+            self._calls.put(None)
+        for thread in self._threads:
+            thread.join(max(0, deadline - time.monotonic()))
 
 
 _callers = _Callers()
@@ -263,4 +273,12 @@ def _say_at_exit():
         print(report(), flush=True)
 
 
+def _after_fork():
+    global _callers  # pylint: disable=global-statement
+    _callers = _Callers()  # those threads are the other process's
+
+
 atexit.register(_say_at_exit)
+os.register_at_fork(after_in_child=_after_fork)
+# What stands in an order is begun, or fails, before its callers are told to stop.
+tally._enders.extend([Order.stop_all, lambda seconds: _callers.stop(seconds)])  # pylint: disable=protected-access
