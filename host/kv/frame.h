@@ -18,7 +18,7 @@ namespace tally::kv {
 
 inline constexpr std::uint32_t kFrameMagic = 0x544b5653;  // "TKVS"
 // Of all that nodes say to one another; they must have the same.
-inline constexpr std::uint64_t kFrameVersion = 1;
+inline constexpr std::uint64_t kFrameVersion = 2;
 inline constexpr std::size_t kFrameHeaderBytes = 64;
 
 enum class FrameType : std::uint8_t {

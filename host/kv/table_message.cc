@@ -20,7 +20,8 @@ struct TableHeader {
   std::uint64_t rounds;
   std::uint32_t set;
   std::uint32_t text;  // bytes
-  std::uint64_t keys;
+  std::uint32_t keys;
+  std::uint32_t life;
   std::uint64_t rows;  // values
   std::uint8_t hot;    // 0, 1
   std::uint8_t for_all;
@@ -70,7 +71,8 @@ SArray<std::byte> encode(const TableMessage& message) {
                            message.rounds,
                            message.set,
                            static_cast<std::uint32_t>(message.text.size()),
-                           message.keys.size(),
+                           static_cast<std::uint32_t>(message.keys.size()),
+                           message.life,
                            message.rows.size(),
                            static_cast<std::uint8_t>(message.terms.hot ? 1 : 0),
                            static_cast<std::uint8_t>(message.for_all ? 1 : 0),
@@ -95,7 +97,7 @@ TableMessage decode_table_message(const SArray<std::byte>& bytes) {
   if (bytes.size() < sizeof header) object("is shorter than its header");
   std::memcpy(&header, bytes.data(), sizeof header);
   if (header.act == 0 || header.act > static_cast<std::uint8_t>(kLastTableAct) || header.rule > 1 ||
-      header.hot > 1 || header.for_all > 1)
+      header.hot > 1 || header.for_all > 1 || header.life == 0)
     object("says nothing that is known");
   if (header.width == 0 || header.width > kMostTableWidth)
     object("is of a width of " + std::to_string(header.width));
@@ -106,6 +108,7 @@ TableMessage decode_table_message(const SArray<std::byte>& bytes) {
   TableMessage message;
   message.act = static_cast<TableAct>(header.act);
   message.table = header.table;
+  message.life = header.life;
   message.terms = {header.width, static_cast<Rule>(header.rule),
                    header.rate,  header.most_hot,
                    header.every, header.hot == 1,

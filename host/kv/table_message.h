@@ -57,6 +57,8 @@ struct TableDifference {
 struct TableMessage {
   TableAct act = TableAct::kPull;
   int table = 0;
+  std::uint32_t life =
+      0;  // which of the Tables of this number that its worker made: a later one has a greater number
   TableTerms terms{};
   std::uint64_t rounds = 0;     // that have ended for this worker
   std::uint32_t set = 0;        // of hot keys; kLeave: the one whose rows it has brought

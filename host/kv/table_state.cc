@@ -34,9 +34,7 @@ std::vector<PushedRow> by_key(const std::vector<std::span<const Key>>& keys,
 }  // namespace
 
 TableState::TableState(int number, int workers)
-    : name_("table " + std::to_string(number)),
-      workers_(static_cast<std::size_t>(workers)),
-      has_closed_(workers_, false) {
+    : name_("table " + std::to_string(number)), workers_(static_cast<std::size_t>(workers)), over_(workers_) {
   begin_session();
 }
 
@@ -55,7 +53,9 @@ void TableState::begin_session() {
 
 void TableState::take(const KVMeta& from, TableMessage message, std::vector<TableAnswer>& answers) {
   answers_ = &answers;
-  if (gone_[static_cast<std::size_t>(from.rank())] && message.act != TableAct::kLeave) {
+  const auto rank = static_cast<std::size_t>(from.rank());
+  if (message.life <= over_[rank]) return take_late(from, message);
+  if (gone_[rank] && message.act != TableAct::kLeave) {
     try {
       throw_if_no_room(message);
     } catch (const Failure& failure) {
@@ -103,13 +103,8 @@ void TableState::do_what_is_due(std::size_t i) {
     later_.erase(later_.begin() + static_cast<std::ptrdiff_t>(i));
     const bool went_on = goes_on();
     try {
-      if (is_of_ended_session(static_cast<std::size_t>(rank), what.message)) {
-        leave_ended_session(what);
-      } else {
-        has_closed_[static_cast<std::size_t>(rank)] = false;
-        agree(rank, what.message);
-        do_now(what);
-      }
+      agree(rank, what.message);
+      do_now(what);
     } catch (const Failure& failure) {
       refuse(what.from, failure);
     }
@@ -118,18 +113,11 @@ void TableState::do_what_is_due(std::size_t i) {
   }
 }
 
-// Its worker was answered here when all closed, and could not close at another server: it leaves all of them. The next
-// session, which nobody may have begun, is not concerned. Without rounds it may as well be the first word of a new table that
-// its program ends at once.
-bool TableState::is_of_ended_session(std::size_t rank, const TableMessage& message) const {
-  return (message.act == TableAct::kBring || message.act == TableAct::kLeave) && has_closed_[rank] &&
-         message.rounds != 0;
-}
-
-void TableState::leave_ended_session(const Held& what) {
-  if (what.message.act == TableAct::kBring)
-    throw Failure(ErrorCode::kAborted, "all workers have closed " + name_ + " here; its rows are back");
-  answer(what.from);
+// Of a life that is over here: its worker was answered when all closed, and could not close at another server, so it leaves
+// all of them. The session that is open now is not concerned.
+void TableState::take_late(const KVMeta& from, const TableMessage& message) {
+  if (message.act == TableAct::kLeave) return answer(from);
+  refuse(from, Failure(ErrorCode::kAborted, "all workers have closed " + name_ + " here; its rows are back"));
 }
 
 void TableState::agree(int rank, const TableMessage& message) {
@@ -433,7 +421,7 @@ void TableState::go_on_without_who_is_gone() {
   for (std::size_t rank = 0; rank < workers_; ++rank) here += is_here(rank) ? 1 : 0;
   if (closing_.empty() || closing_.size() != here) return;
   for (const Held& held : std::exchange(closing_, {})) {
-    has_closed_[static_cast<std::size_t>(held.from.rank())] = true;
+    over_[static_cast<std::size_t>(held.from.rank())] = held.message.life;
     answer(held.from);
   }
   gone_.assign(workers_, true);
@@ -443,6 +431,7 @@ void TableState::leave(const Held& what) {
   const auto rank = static_cast<std::size_t>(what.from.rank());
   const bool was_here = !gone_[rank];
   gone_[rank] = true;
+  over_[rank] = what.message.life;
   // Nobody may have said yet what kind of table it is. Who has left before can end nothing for the others.
   if ((terms_ ? goes_on() : what.message.terms.rounds_end_by_themselves()) &&
       !(what.message.for_all && was_here)) {

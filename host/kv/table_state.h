@@ -7,7 +7,8 @@
 // or when its age is over; what is pushed is always in the round that is open, whichever its worker took it for, so nothing
 // is lost and nothing applied twice (tests/models/late_model.h). With hot keys its rounds are of all, and called by the first
 // server (table_clock.h). A session is from the first message of any worker to the end
-// of all: closed, left, or lost. Rows outlive it.
+// of all: closed, left, or lost. It is one life of each worker's, whatever comes late (tests/models/lives_model.h). Rows
+// outlive it.
 
 #include <cstdint>
 #include <deque>
@@ -64,8 +65,7 @@ class TableState {
   void begin_session();
   [[nodiscard]] bool end_session_if_all_are_gone();
   void do_what_is_due(std::size_t i);
-  [[nodiscard]] bool is_of_ended_session(std::size_t rank, const TableMessage& message) const;
-  void leave_ended_session(const Held& what);
+  void take_late(const KVMeta& from, const TableMessage& message);
   void agree(int rank, const TableMessage& message);
   void do_now(const Held& what);
   [[nodiscard]] bool is_asynchronous() const noexcept;
@@ -102,8 +102,7 @@ class TableState {
   std::set<Key> lost_rows_{};  // with all the workers that had them
   std::set<int> lost_{};       // workers
   std::uint64_t all_rounds_ = 0;
-  // Workers that closed in the session before and have not said a word of another table.
-  std::vector<bool> has_closed_;
+  std::vector<std::uint32_t> over_;  // the last life of each worker that has ended here
 
   // Of the session.
   std::optional<TableTerms> terms_{};

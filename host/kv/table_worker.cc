@@ -1,6 +1,7 @@
 #include "kv/table_worker.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <condition_variable>
 #include <cstring>
@@ -67,6 +68,11 @@ std::unique_ptr<WorkerCore> core_of(Node& node, int number) {
   }
 }
 
+std::uint32_t next_life() noexcept {
+  static std::atomic<std::uint32_t> last = 0;
+  return ++last;
+}
+
 }  // namespace
 
 bool may_have_hot_keys(const TableOptions& options, int workers) noexcept {
@@ -113,6 +119,7 @@ TableWorker::TableWorker(Node& node, const TableOptions& options, std::shared_pt
       most_bytes_(node.options().queue_bytes),
       rank_(static_cast<std::uint32_t>(node.rank())),
       workers_(static_cast<std::uint32_t>(node.options().workers)),
+      life_(next_life()),
       box_(may_have_hot_keys(options, node.options().workers) ? std::move(box) : nullptr),
       terms_(terms_of(options, box_ != nullptr)),
       flight_(std::make_shared<Flight>()),
@@ -363,6 +370,7 @@ TableMessage TableWorker::message(TableAct act) const {
   TableMessage out;
   out.act = act;
   out.table = options_.number;
+  out.life = life_;
   out.terms = terms_;
   out.rounds = statistics_.rounds;
   out.set = hot_ ? hot_->set().number() : 0;

@@ -157,6 +157,7 @@ class TableMember {
     kv::TableMessage out;
     out.act = act;
     out.table = kTableNumber;
+    out.life = reads_ ? 2 : 1;
     out.terms = {static_cast<std::uint32_t>(width_), plan_.options.rule, plan_.options.rate, 0,
                  plan_.options.every};
     if (!reads_) {

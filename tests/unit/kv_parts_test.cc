@@ -205,7 +205,7 @@ TEST(KvHandshake, RefusesOtherVersionsSystemsAndWords) {
   newer.data.keys[0] = kFrameVersion + 1;
   Handshake old = callee();
   const auto step = old.take(newer);
-  EXPECT_THAT(step.refused, HasSubstr("it speaks version 2 of this protocol, and this is version 1"));
+  EXPECT_THAT(step.refused, HasSubstr("it speaks version 3 of this protocol, and this is version 2"));
   ASSERT_TRUE(step.say);  // so the newer one says it, too
   Handshake newcomer(system_key(""), true, {Role::kWorks, 0, 77}, 1, 2);
   EXPECT_THAT(newcomer.take(newer).refused, HasSubstr("version"));

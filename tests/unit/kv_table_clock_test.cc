@@ -116,6 +116,7 @@ TEST_F(KvTableClock, AQuestionAboutARoundThatCannotBeIsRefused) {
 class KvTableCalledState : public testing::Test {
  protected:
   void say(int rank, TableMessage message) {
+    if (message.life == 0) message.life = life_;
     message.terms = terms_;
     state_.take(of(rank), decode_table_message(encode(message)), answers_);
   }
@@ -130,6 +131,7 @@ class KvTableCalledState : public testing::Test {
   }
   TableTerms terms_{.width = 1, .most_hot = 8, .every = 16, .hot = true, .least = 1, .age = 50};
   TableState state_{7, 2};
+  std::uint32_t life_ = 1;  // of both workers
   std::vector<TableAnswer> answers_{};
 };
 
@@ -161,9 +163,9 @@ TEST_F(KvTableCalledState, WhoWaitsForARoundHearsThatAWorkerIsLostOrHasLeft) {
   say(0, {.act = TableAct::kAsk});
   EXPECT_THAT(answers(), ElementsAre("0: worker 1 is lost"));
   TableState other(8, 2);
-  state_.take(of(0), {}, answers_);
+  state_.take(of(0), {.life = 1}, answers_);
   answers_.clear();
-  TableMessage message{.act = TableAct::kAsk, .terms = terms_};
+  TableMessage message{.act = TableAct::kAsk, .life = 1, .terms = terms_};
   other.take(of(0), message, answers_);
   message.act = TableAct::kLeave;
   message.text = "tired";
@@ -173,7 +175,7 @@ TEST_F(KvTableCalledState, WhoWaitsForARoundHearsThatAWorkerIsLostOrHasLeft) {
 TEST_F(KvTableCalledState, ATableWhoseRoundsEndByThemselvesHasNoClock) {
   for (const std::uint32_t age : {0U, 50U}) {
     TableState cold(7, 2);
-    TableMessage message{.act = TableAct::kAsk, .terms = terms_};
+    TableMessage message{.act = TableAct::kAsk, .life = 1, .terms = terms_};
     message.terms.hot = age == 0;
     message.terms.age = age;
     message.terms.least = 0;
@@ -182,7 +184,7 @@ TEST_F(KvTableCalledState, ATableWhoseRoundsEndByThemselvesHasNoClock) {
   }
 }
 TEST_F(KvTableCalledState, AnotherSessionBeginsWithRoundNone) {
-  for (int session = 0; session < 2; ++session) {
+  for (; life_ <= 2; ++life_) {
     say(0, {.act = TableAct::kAsk});
     say(1, {.act = TableAct::kAskPushed});
     say(0, {.act = TableAct::kPush});

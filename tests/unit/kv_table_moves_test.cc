@@ -139,16 +139,34 @@ TEST_F(KvTableState, OfSeveralWhoBringARowTheOneWithTheMostRoundsHasItRight) {
 }
 // At another server it could not close, as a worker was lost meanwhile. Seed 5781 of the simulator's tables: what it said then
 // began a session that nobody could end.
-TEST_F(KvTableState, WhoLeavesAfterAllHaveClosedHereTouchesNoOtherSession) {
-  round(0, {1}, 3);
-  close(0, 1);
-  close(1, 1);
-  EXPECT_THAT(failure_of(bring(0, 1, 1, {1}, {9})), HasSubstr("all workers have closed table 7 here"));
-  EXPECT_EQ(failure_of(say(0, {.act = TableAct::kLeave, .rounds = 1, .text = "worker 1 is lost"})), "");
-  terms_ = {.width = 1, .rule = Rule::kSum, .rate = 0, .every = 16};
-  EXPECT_THAT(rows_of(pull(0, 0, {1})), ElementsAre(6));
+// It could not close at another server. Of the tables one had a round, the other none.
+TEST_F(KvTableState, WhoLeavesAfterAllHaveClosedHereTouchesNoLaterSession) {
+  const std::vector<Key> keys{1};
+  const std::vector<float> rows{9};
+  for (std::uint32_t life = 1; life <= 2; ++life) {
+    const std::uint64_t rounds = life == 1 ? 1 : 0;
+    if (rounds != 0) round(0, {1}, 3);
+    close(0, rounds);
+    close(1, rounds);
+    const int late = pull(1, 0, {1});
+    EXPECT_THAT(rows_of(late), ElementsAre(6)) << "the next one has begun";
+    EXPECT_THAT(
+        failure_of(say(
+            0,
+            {.act = TableAct::kBring, .life = life, .rounds = rounds, .set = 1, .keys = keys, .rows = rows})),
+        HasSubstr("all workers have closed table 7 here"));
+    EXPECT_EQ(failure_of(say(0, {.act = TableAct::kLeave, .life = life, .rounds = rounds, .text = "tired"})),
+              "");
+  }
   round(0, {1}, 1);
   EXPECT_THAT(rows_of(pull(0, 1, {1})), ElementsAre(8));
+}
+TEST_F(KvTableState, WhoEndsItsNextTableAtOnceEndsItForAll) {
+  close(0, 0);
+  close(1, 0);
+  const int waiting = push(1, 0, {1}, {1});
+  leave(0, 0);
+  EXPECT_THAT(failure_of(waiting), "worker 0 has left table 7: tired");
 }
 TEST_F(KvTableState, WhoLeavesAnAsynchronousTableOfWhichNobodyHasSpokenEndsItForNobody) {
   terms_ = {.width = 1, .rule = Rule::kSum, .rate = 0, .every = 16, .age = 50};

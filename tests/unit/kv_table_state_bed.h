@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,7 +22,13 @@ class KvTableState : public testing::Test {
     std::uint64_t round = 0;
   };
 
+  // Of the worker's present life, unless it says of which: one behind that of its last close or leave.
   int say(int rank, TableMessage message) {
+    std::uint32_t& life = lives_.at(static_cast<std::size_t>(rank));
+    if (message.life == 0) {
+      message.life = life;
+      if (message.act == TableAct::kClose || message.act == TableAct::kLeave) ++life;
+    }
     message.terms = terms_;
     message.rounds += before_;
     // As it comes from the wire.
@@ -104,6 +111,7 @@ class KvTableState : public testing::Test {
 
   TableTerms terms_{.width = 1, .rule = Rule::kSum, .rate = 0, .most_hot = 8, .every = 16};
   std::optional<TableState> state_{std::in_place, 7, 2};
+  std::array<std::uint32_t, 3> lives_{1, 1, 1};
   std::uint64_t before_ = 0;
   std::uint32_t set_ = 0;  // of pushes
   std::vector<Answered> answered_;

@@ -45,6 +45,7 @@ TEST_F(KvTableState, SumsAreInTheOrderOfRanksWhoeverCameFirst) {
       KVMeta from;
       from.sender = 9 + 2 * rank;
       const auto bytes = encode({.act = TableAct::kPush,
+                                 .life = 1,
                                  .terms = terms_,
                                  .rounds = reversed ? 1U : 0U,
                                  .keys = keys,
@@ -57,10 +58,10 @@ TEST_F(KvTableState, SumsAreInTheOrderOfRanksWhoeverCameFirst) {
   const std::vector<Key> keys{1, 2};
   KVMeta from;
   from.sender = 9;
-  three.take(
-      from,
-      decode_table_message(encode({.act = TableAct::kPull, .terms = terms_, .rounds = 2, .keys = keys})),
-      answers);
+  three.take(from,
+             decode_table_message(
+                 encode({.act = TableAct::kPull, .life = 1, .terms = terms_, .rounds = 2, .keys = keys})),
+             answers);
   EXPECT_THAT(answers.at(0).rows, ElementsAre(0, 0));
 }
 TEST_F(KvTableState, TheRuleIsAppliedToTheSum) {
@@ -332,7 +333,8 @@ TEST_F(KvTableState, WhatWaitsForARowOrForTheOthersToLeaveCounts) {
 TEST(KvTableMessage, WhatCannotBeIsRefused) {
   const std::vector<Key> keys{1, 2};
   const std::vector<float> rows{1, 2};
-  const auto text = [](TableMessage message, std::size_t cut = 0) -> std::string {
+  const auto text = [](TableMessage message, std::size_t cut = 0, std::uint32_t life = 1) -> std::string {
+    message.life = life;
     SArray<std::byte> bytes = encode(message);
     try {
       (void)decode_table_message(bytes.segment(0, bytes.size() - cut));
@@ -341,6 +343,7 @@ TEST(KvTableMessage, WhatCannotBeIsRefused) {
       return failure.what();
     }
   };
+  EXPECT_THAT(text({.act = TableAct::kPull}, 0, 0), HasSubstr("says nothing that is known"));
   EXPECT_EQ(text({.act = TableAct::kPush, .keys = keys, .rows = rows}), "");
   EXPECT_THAT(text({.act = TableAct::kPush, .keys = keys, .rows = rows}, 4),
               HasSubstr("not as long as it says"));

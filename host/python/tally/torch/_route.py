@@ -276,6 +276,7 @@ def _say_at_exit():
 def _after_fork():
     global _callers  # pylint: disable=global-statement
     _callers = _Callers()  # those threads are the other process's
+    Order._started.clear()  # pylint: disable=protected-access
 
 
 atexit.register(_say_at_exit)
