@@ -20,10 +20,9 @@ struct TableHeader {
   std::uint64_t rounds;
   std::uint32_t set;
   std::uint32_t text;  // bytes
-  std::uint32_t keys;
-  std::uint32_t life;
-  std::uint64_t rows;  // values
-  std::uint8_t hot;    // 0, 1
+  std::uint64_t keys;  // with `width` values each, where the act carries rows
+  std::uint64_t life;
+  std::uint8_t hot;  // 0, 1
   std::uint8_t for_all;
   std::uint16_t least;
   std::uint32_t age;
@@ -71,9 +70,8 @@ SArray<std::byte> encode(const TableMessage& message) {
                            message.rounds,
                            message.set,
                            static_cast<std::uint32_t>(message.text.size()),
-                           static_cast<std::uint32_t>(message.keys.size()),
+                           message.keys.size(),
                            message.life,
-                           message.rows.size(),
                            static_cast<std::uint8_t>(message.terms.hot ? 1 : 0),
                            static_cast<std::uint8_t>(message.for_all ? 1 : 0),
                            message.terms.least,
@@ -102,11 +100,14 @@ TableMessage decode_table_message(const SArray<std::byte>& bytes) {
   if (header.width == 0 || header.width > kMostTableWidth)
     object("is of a width of " + std::to_string(header.width));
   const std::size_t body = bytes.size() - sizeof header;
-  if (header.keys > body / sizeof(Key) || header.rows > body / sizeof(float) ||
-      header.keys * sizeof(Key) + header.rows * sizeof(float) + header.text != body)
+  const auto act = static_cast<TableAct>(header.act);
+  const bool carries = act == TableAct::kPush || act == TableAct::kBring;
+  if (header.keys > body / sizeof(Key)) object("is not as long as it says");
+  const std::uint64_t rows = carries ? header.keys * header.width : 0;
+  if (header.keys * sizeof(Key) + rows * sizeof(float) + header.text != body)
     object("is not as long as it says");
   TableMessage message;
-  message.act = static_cast<TableAct>(header.act);
+  message.act = act;
   message.table = header.table;
   message.life = header.life;
   message.terms = {header.width, static_cast<Rule>(header.rule),
@@ -120,11 +121,9 @@ TableMessage decode_table_message(const SArray<std::byte>& bytes) {
   const std::byte* at = bytes.data() + sizeof header;
   message.keys = {reinterpret_cast<const Key*>(at), header.keys};
   at += message.keys.size_bytes();
-  message.rows = {reinterpret_cast<const float*>(at), header.rows};
+  message.rows = {reinterpret_cast<const float*>(at), rows};
   at += message.rows.size_bytes();
   message.text = {reinterpret_cast<const char*>(at), header.text};
-  const bool carries = message.act == TableAct::kPush || message.act == TableAct::kBring;
-  if (header.rows != (carries ? header.keys * header.width : 0)) object("has no row for each key");
   if (!message.keys.empty()) {
     if (const auto wrong = objection_to_keys(message.keys)) object("has keys: " + wrong->text, wrong->index);
   }

@@ -57,8 +57,7 @@ struct TableDifference {
 struct TableMessage {
   TableAct act = TableAct::kPull;
   int table = 0;
-  std::uint32_t life =
-      0;  // which of the Tables of this number that its worker made: a later one has a greater number
+  std::uint64_t life = 0;  // of its Table: greater than any before it in its worker's process; from 1 on
   TableTerms terms{};
   std::uint64_t rounds = 0;     // that have ended for this worker
   std::uint32_t set = 0;        // of hot keys; kLeave: the one whose rows it has brought

@@ -71,7 +71,7 @@ void TableState::lose(int rank, std::vector<TableAnswer>& answers) {
   lost_.insert(rank);
   std::erase_if(later_, [rank](const Held& held) { return held.from.rank() == rank; });
   if (goes_on()) {
-    std::erase_if(closing_, [rank](const Held& held) { return held.from.rank() == rank; });
+    forget_close_of(rank);
     go_on_without_who_is_gone();
   } else if (terms_) {
     break_off("worker " + std::to_string(rank) + " is lost");
@@ -113,8 +113,8 @@ void TableState::do_what_is_due(std::size_t i) {
   }
 }
 
-// Of a life that is over here: its worker was answered when all closed, and could not close at another server, so it leaves
-// all of them. The session that is open now is not concerned.
+// Of a life that is over here. Mostly its worker was answered when all closed and could not close at another server, so it
+// leaves all of them. The session that is open now is not concerned.
 void TableState::take_late(const KVMeta& from, const TableMessage& message) {
   if (message.act == TableAct::kLeave) return answer(from);
   refuse(from, Failure(ErrorCode::kAborted, "all workers have closed " + name_ + " here; its rows are back"));
@@ -414,6 +414,10 @@ void TableState::close(const Held& what) {
   go_on_without_who_is_gone();
 }
 
+void TableState::forget_close_of(int rank) {
+  std::erase_if(closing_, [rank](const Held& held) { return held.from.rank() == rank; });
+}
+
 // What was waited for may be there.
 void TableState::go_on_without_who_is_gone() {
   if (pushed_ != 0 && round_is_full()) apply_round();
@@ -435,6 +439,7 @@ void TableState::leave(const Held& what) {
   // Nobody may have said yet what kind of table it is. Who has left before can end nothing for the others.
   if ((terms_ ? goes_on() : what.message.terms.rounds_end_by_themselves()) &&
       !(what.message.for_all && was_here)) {
+    forget_close_of(what.from.rank());
     go_on_without_who_is_gone();
     return answer(what.from);
   }

@@ -7,8 +7,8 @@
 // or when its age is over; what is pushed is always in the round that is open, whichever its worker took it for, so nothing
 // is lost and nothing applied twice (tests/models/late_model.h). With hot keys its rounds are of all, and called by the first
 // server (table_clock.h). A session is from the first message of any worker to the end
-// of all: closed, left, or lost. It is one life of each worker's, whatever comes late (tests/models/lives_model.h). Rows
-// outlive it.
+// of all: closed, left, or lost. Rows outlive it. Of a table whose rounds are of all it is one life of each worker's, whatever
+// comes late (tests/models/lives_model.h).
 
 #include <cstdint>
 #include <deque>
@@ -89,6 +89,7 @@ class TableState {
   void throw_if_lost(std::span<const Key> keys) const;
   void close(const Held& what);
   void leave(const Held& what);
+  void forget_close_of(int rank);
   void go_on_without_who_is_gone();
   void break_off(const std::string& why);
   void answer(const KVMeta& to, std::vector<float> rows = {});
@@ -102,7 +103,7 @@ class TableState {
   std::set<Key> lost_rows_{};  // with all the workers that had them
   std::set<int> lost_{};       // workers
   std::uint64_t all_rounds_ = 0;
-  std::vector<std::uint32_t> over_;  // the last life of each worker that has ended here
+  std::vector<std::uint64_t> over_;  // the last life of each worker that has ended here
 
   // Of the session.
   std::optional<TableTerms> terms_{};

@@ -68,8 +68,8 @@ std::unique_ptr<WorkerCore> core_of(Node& node, int number) {
   }
 }
 
-std::uint32_t next_life() noexcept {
-  static std::atomic<std::uint32_t> last = 0;
+std::uint64_t next_life() noexcept {
+  static std::atomic<std::uint64_t> last = 0;
   return ++last;
 }
 
@@ -119,11 +119,11 @@ TableWorker::TableWorker(Node& node, const TableOptions& options, std::shared_pt
       most_bytes_(node.options().queue_bytes),
       rank_(static_cast<std::uint32_t>(node.rank())),
       workers_(static_cast<std::uint32_t>(node.options().workers)),
-      life_(next_life()),
       box_(may_have_hot_keys(options, node.options().workers) ? std::move(box) : nullptr),
       terms_(terms_of(options, box_ != nullptr)),
       flight_(std::make_shared<Flight>()),
       core_(core_of(node, options.number)) {
+  life_ = next_life();  // not before the core has made this the one table of its number
   rounds_.resize(core_->ranges().size());
   // All requests under way are of the newest flight; a table that has had a failure makes no other.
   core_->on_failure([this](int, const Failure& failure) { flight_->done(failure); });

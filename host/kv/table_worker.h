@@ -86,7 +86,6 @@ class TableWorker final : public TableCalls {
   const std::size_t most_rows_;   // in a message that moves some
   const std::size_t most_bytes_;  // of a push to a server
   const std::uint32_t rank_, workers_;
-  const std::uint32_t life_;      // greater than that of each Table before it in this process
   std::shared_ptr<HotPath> box_;  // nullptr: all keys are cold, or the table is over
   const TableTerms terms_;
   std::optional<HotRows> hot_{};         // from the first push on
@@ -97,6 +96,7 @@ class TableWorker final : public TableCalls {
   std::optional<Failure> over_{};
   bool closed_ = false;
   std::shared_ptr<Flight> flight_;
+  std::uint64_t life_ = 0;            // greater than that of each Table before it in this process
   std::unique_ptr<WorkerCore> core_;  // the last member: its thread uses the others
 };
 

@@ -78,25 +78,20 @@ extern "C" void tally_python_done(void* user, tally_code /*code*/, const tally_o
   queue->push(static_cast<Held*>(user));
 }
 
-// Of python's one thread; returns after stop().
-void run_completions() {
-  while (true) {
-    std::deque<Held*> done;
-    {
-      const Released released;
-      done = queue->take();
-    }
-    if (done.empty()) return;
-    for (Held* const each : done) {
-      const std::unique_ptr<Held> held(each);
-      if (held->callback.is_none()) continue;
-      try {
-        held->callback();
-      } catch (py::error_already_set& error) {
-        error.discard_as_unraisable("a callback of a tally operation");
-      }
-    }
+// (callback, arrays) of all that is done, when something is; empty: stopped. Python calls and lets go of them: beneath what
+// it calls there must be no frame of C++ when the interpreter ends (see Released).
+py::list take_done() {
+  std::deque<Held*> done;
+  {
+    const Released released;
+    done = queue->take();
   }
+  py::list out;
+  for (Held* const each : done) {
+    const std::unique_ptr<Held> held(each);
+    out.append(py::make_tuple(held->callback, held->arrays));
+  }
+  return out;
 }
 
 py::dict as_dict(const tally_operation_stats& stats) {
@@ -333,7 +328,7 @@ PYBIND11_MODULE(_tally, m) {
   m.def("version", [] { return std::string(tally_version()); });
   m.def("code_name", [](int code) { return std::string(tally_code_name(code)); });
   m.def("join", &join);
-  m.def("run_completions", &run_completions);
+  m.def("take_done", &take_done);
   m.def("stop_completions", [] { queue->stop(); });
   // In the child of a fork: the other one's locks may be held by threads that do not exist here.
   m.def("forked", [] { queue = new Queue; });

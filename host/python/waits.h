@@ -37,19 +37,26 @@ inline std::int64_t ms_until(Clock::time_point deadline) {
   return std::max<std::int64_t>(left.count(), 0);
 }
 
-// As python's exceptions (_errors.py). code: of tally.h; index: in the call's arrays, if it is about one.
+// As python's exceptions. code: of tally.h; index: in the call's arrays, if it is about one. What make() of _errors.py does,
+// but no line of python's runs: there the interpreter's end might meet this thread, with C++ beneath it (see Released).
 inline void set_error(int code, const std::string& text, std::optional<std::int64_t> index = std::nullopt) {
-  const py::object error = py::module_::import("tally._errors").attr("make")(code, text, index);
-  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
+  const auto errors = py::reinterpret_steal<py::object>(PyImport_GetModule(py::str("tally._errors").ptr()));
+  if (!errors) return PyErr_SetString(PyExc_RuntimeError, text.c_str());
+  const py::object kind = errors.attr("CLASSES").attr("get")(code, errors.attr("Error"));
+  const py::object error = kind(text);
+  error.attr("code") = code;
+  error.attr("index") = index;
+  PyErr_SetObject(kind.ptr(), error.ptr());
 }
 [[noreturn]] inline void raise(int code, const std::string& text) {
   set_error(code, text);
   throw py::error_already_set();
 }
 
-// The GIL is the others' while this lives. To who asks for it after the interpreter's end, as a daemon thread does whose
-// wait is over then, python answers with pthread_exit(), whose unwinding ends the process (SIGABRT) at the first
-// destructor of C++ on its way: this one. Such a thread stays here until the process has ended.
+// The GIL is the others' while this lives. Who asks for it when the interpreter ends, as a daemon thread does whose wait is
+// over then, python (up to 3.13) answers with pthread_exit(). That unwinds the thread's frames, and the process is ended by
+// std::terminate (SIGABRT) where it would leave a destructor: this one. So such a thread stays here until the process has
+// ended. None of these may be destroyed where an exception is being handled: there unwinding ends the process, too.
 class Released {
  public:
   Released() : state_(PyEval_SaveThread()) {}

@@ -1,8 +1,9 @@
 #pragma once
-// Tables of one number one after the other, without asynchronous rounds (docs/kv.md, Losses): each that a worker
-// makes has a life of its own, and a session of a server is one life of each worker. A life ends at a server with the answer
-// to its close, when all have closed there, or with its leave. Who gave up waiting for some server's answer leaves all of
-// them, also those that had answered. Messages of a worker to a server arrive in their order, once.
+// Tables of one number one after the other, whose rounds are of all (docs/kv.md, Losses): each that a worker makes has a life
+// of its own, and a session of a server is one life of each worker. A life ends at a server with the answer to its close, when
+// all have closed there, or with its leave. A worker whose close fails at some server, as when that is lost, leaves all of
+// them, also those that have answered. Messages of a worker to a server arrive in their order, once. Of pushes, of rows that
+// come back and of lost workers, whose life ends with them, there is nothing here.
 
 #include <algorithm>
 #include <array>
@@ -52,6 +53,7 @@ class LivesModel {
     std::array<Member, kWorkers> members{};
     std::array<Server, kServers> servers{};
     std::uint8_t gives_up = 0;
+    Bits given_up = 0;  // lives that a worker has by itself
     std::uint8_t wrong = 0;
   };
 
@@ -87,6 +89,7 @@ class LivesModel {
       if (m.phase != kOver && s.gives_up != 0 && m.life < set_.lives) {
         State next = s;
         --next.gives_up;
+        next.given_up |= bit(m.life);
         leave(next, w);
         emit(next, Step{"gives up and leaves", w, m.life, false});
       }
@@ -123,7 +126,7 @@ class LivesModel {
     m.phase = m.life < set_.lives ? kOpen : kOver;
     if (m.phase == kOpen) ++m.life;
   }
-  // Nobody waits for the answers.
+  // A worker waits for the answers to that; the model's does not, so that all that may come late does.
   void leave(State& s, int w) const {
     say(s, w, kLeave);
     begin_next_life(s.members[w]);
@@ -183,7 +186,7 @@ class LivesModel {
   void refuse(State& s, int server, int w, std::uint8_t life) const {
     Member& m = s.members[w];
     if (m.phase != kClosing || m.life != life) return;
-    if (life == set_.lives) s.wrong = 1;
+    if (!has(s.given_up, life)) s.wrong = 1;
     m.refused |= bit(server);
   }
 

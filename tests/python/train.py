@@ -336,6 +336,15 @@ def staged():
     assert hasattr(torch.cuda.Event, "synchronize") and hasattr(torch.Tensor, "record_stream")
     dist.barrier()
     dist.destroy_process_group()
+    # All that waits for its copy hears that the worker is closed.
+    waiting = [state.route.reduce([torch.ones(5000)], mean=True)[0] for _ in range(3)]
+    state.worker.close()
+    for operation in waiting:
+        try:
+            operation.wait(60)
+        except tally.Error:
+            continue
+        raise AssertionError("a sum of a worker that is closed")
     print("all good")
 
 

@@ -131,7 +131,7 @@ class KvTableCalledState : public testing::Test {
   }
   TableTerms terms_{.width = 1, .most_hot = 8, .every = 16, .hot = true, .least = 1, .age = 50};
   TableState state_{7, 2};
-  std::uint32_t life_ = 1;  // of both workers
+  std::uint64_t life_ = 1;  // of both workers
   std::vector<TableAnswer> answers_{};
 };
 

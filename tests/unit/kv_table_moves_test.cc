@@ -139,11 +139,11 @@ TEST_F(KvTableState, OfSeveralWhoBringARowTheOneWithTheMostRoundsHasItRight) {
 }
 // At another server it could not close, as a worker was lost meanwhile. Seed 5781 of the simulator's tables: what it said then
 // began a session that nobody could end.
-// It could not close at another server. Of the tables one had a round, the other none.
+// It could not close at another server. The first of the two tables had a round, the second none.
 TEST_F(KvTableState, WhoLeavesAfterAllHaveClosedHereTouchesNoLaterSession) {
   const std::vector<Key> keys{1};
   const std::vector<float> rows{9};
-  for (std::uint32_t life = 1; life <= 2; ++life) {
+  for (std::uint64_t life = 1; life <= 2; ++life) {
     const std::uint64_t rounds = life == 1 ? 1 : 0;
     if (rounds != 0) round(0, {1}, 3);
     close(0, rounds);
@@ -160,6 +160,13 @@ TEST_F(KvTableState, WhoLeavesAfterAllHaveClosedHereTouchesNoLaterSession) {
   }
   round(0, {1}, 1);
   EXPECT_THAT(rows_of(pull(0, 1, {1})), ElementsAre(8));
+}
+TEST_F(KvTableState, WhoseCloseIsRefusedLeavesAndTheNextSessionBegins) {
+  leave(0, 0);
+  EXPECT_THAT(failure_of(close(1, 0)), "worker 0 has left table 7: tired");
+  leave(1, 0);
+  round(0, {1}, 1);
+  EXPECT_THAT(rows_of(pull(0, 1, {1})), ElementsAre(2));
 }
 TEST_F(KvTableState, WhoEndsItsNextTableAtOnceEndsItForAll) {
   close(0, 0);

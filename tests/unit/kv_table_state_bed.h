@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,13 +23,12 @@ class KvTableState : public testing::Test {
     std::uint64_t round = 0;
   };
 
-  // Of the worker's present life, unless it says of which: one behind that of its last close or leave.
+  // Of the worker's present life, unless it says of which: another one begins when a close is answered or it leaves.
   int say(int rank, TableMessage message) {
-    std::uint32_t& life = lives_.at(static_cast<std::size_t>(rank));
-    if (message.life == 0) {
-      message.life = life;
-      if (message.act == TableAct::kClose || message.act == TableAct::kLeave) ++life;
-    }
+    std::uint64_t& life = lives_.at(static_cast<std::size_t>(rank));
+    if (message.life == 0) message.life = life;
+    if (message.life == life && message.act == TableAct::kLeave) ++life;
+    if (message.act == TableAct::kClose) closes_[next_] = rank;
     message.terms = terms_;
     message.rounds += before_;
     // As it comes from the wire.
@@ -47,9 +47,12 @@ class KvTableState : public testing::Test {
     keep(answers);
   }
   void keep(std::vector<TableAnswer>& answers) {
-    for (TableAnswer& one : answers)
+    for (TableAnswer& one : answers) {
+      const auto close = closes_.find(one.to.timestamp);
+      if (close != closes_.end() && !one.failure) ++lives_.at(static_cast<std::size_t>(close->second));
       answered_.push_back({one.to.timestamp, std::move(one.rows),
                            one.failure ? one.failure->what() : std::string(), one.round});
+    }
   }
   void pass_time(TimeNs now) {
     std::vector<TableAnswer> answers;
@@ -111,7 +114,8 @@ class KvTableState : public testing::Test {
 
   TableTerms terms_{.width = 1, .rule = Rule::kSum, .rate = 0, .most_hot = 8, .every = 16};
   std::optional<TableState> state_{std::in_place, 7, 2};
-  std::array<std::uint32_t, 3> lives_{1, 1, 1};
+  std::array<std::uint64_t, 3> lives_{1, 1, 1};
+  std::map<int, int> closes_;  // worker, by message
   std::uint64_t before_ = 0;
   std::uint32_t set_ = 0;  // of pushes
   std::vector<Answered> answered_;

@@ -197,6 +197,15 @@ TEST_F(KvTableLate, TheOthersGoOnWithoutWhoLeavesAndItIsToldSo) {
   EXPECT_EQ(failure_of(closed), "");
   EXPECT_THAT(rows_of(pull(1, 0, {1})), ElementsAre(2)) << "a session begins";
 }
+TEST_F(KvTableLate, WhoLeavesInsteadOfWaitingForTheOthersToCloseKeepsNobodyFromIt) {
+  push(0, 0, {1}, {1});
+  close(0, 0);
+  leave(0, 0);
+  const int closed = close(1, 0);
+  EXPECT_TRUE(waits(closed));
+  close(2, 0);
+  EXPECT_EQ(failure_of(closed), "");
+}
 // A program's own end is its own; a failure is one of the table.
 TEST_F(KvTableLate, WhoLeavesBecauseTheTableFailedEndsItForAllButNotForASecondTime) {
   const int waiting = push(0, 0, {1}, {1});
@@ -333,7 +342,7 @@ TEST_F(KvTableState, WhatWaitsForARowOrForTheOthersToLeaveCounts) {
 TEST(KvTableMessage, WhatCannotBeIsRefused) {
   const std::vector<Key> keys{1, 2};
   const std::vector<float> rows{1, 2};
-  const auto text = [](TableMessage message, std::size_t cut = 0, std::uint32_t life = 1) -> std::string {
+  const auto text = [](TableMessage message, std::size_t cut = 0, std::uint64_t life = 1) -> std::string {
     message.life = life;
     SArray<std::byte> bytes = encode(message);
     try {
@@ -348,9 +357,15 @@ TEST(KvTableMessage, WhatCannotBeIsRefused) {
   EXPECT_THAT(text({.act = TableAct::kPush, .keys = keys, .rows = rows}, 4),
               HasSubstr("not as long as it says"));
   EXPECT_THAT(text({.act = TableAct::kPull}, 1), HasSubstr("shorter than its header"));
-  EXPECT_THAT(text({.act = TableAct::kPull, .keys = keys, .rows = rows}), HasSubstr("no row for each key"));
+  EXPECT_THAT(text({.act = TableAct::kPull, .keys = keys, .rows = rows}),
+              HasSubstr("not as long as it says"));
   EXPECT_THAT(text({.act = static_cast<TableAct>(10)}), HasSubstr("says nothing that is known"));
   EXPECT_THAT(text({.act = TableAct::kPull, .terms = {.width = 0}}), HasSubstr("width of 0"));
+  EXPECT_THAT(text({.act = TableAct::kPush, .keys = keys}), HasSubstr("not as long as it says"));
+  std::vector<Key> many(1U << 20);  // a product of 32 bits with the width of 4096 would be 0
+  std::iota(many.begin(), many.end(), 0U);
+  EXPECT_THAT(text({.act = TableAct::kPush, .terms = {.width = 4096}, .keys = many}),
+              HasSubstr("not as long as it says"));
   const std::vector<Key> descending{2, 1};
   EXPECT_THAT(text({.act = TableAct::kPull, .keys = descending}), HasSubstr("ascending"));
 }

@@ -12,6 +12,7 @@ GIL while it waits, and Ctrl-C interrupts it.
 import atexit
 import math
 import os
+import sys
 import threading
 import time
 
@@ -25,12 +26,12 @@ _WIRE = {"shortest": 0, "int16": 16, "int32": 32, "exact": 384}
 _NON_FINITE = {"fail": 0, "propagate": 1}
 _OPTIONS = ("job", "token", "box", "transport", "address", "debug", "rank", "world", "elements", "mtu", "poll",
             "priority")
-_EXIT_SECONDS = 5  # that the end of the interpreter waits for the other ranks
+_EXIT_SECONDS = 5  # that the end of the interpreter waits for the other ranks, and again for this one's threads
 
 _workers = set()  # of all that were not closed: who lets go of one has not left the job
 _completions = None
 _lock = threading.Lock()
-_enders = []  # stop(seconds) of threads beside these: called in this order when all workers are closed
+_enders = []  # stop(deadline) of threads beside these: called in this order when all workers are closed
 
 
 def join(*, join_timeout=None, **options):
@@ -248,8 +249,20 @@ def _start_completions():
     global _completions  # pylint: disable=global-statement
     with _lock:
         if _completions is None:
-            _completions = threading.Thread(target=_tally.run_completions, name="tally", daemon=True)
+            _completions = threading.Thread(target=_run_completions, name="tally", daemon=True)
             _completions.start()
+
+
+def _run_completions():
+    while done := _tally.take_done():
+        for callback, arrays in done:
+            try:
+                if callback is not None:
+                    callback()
+            except Exception:  # pylint: disable=broad-except
+                threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
+            del callback, arrays
+        del done
 
 
 def _at_exit():
@@ -269,11 +282,12 @@ def _at_exit():
             if worker.closed is None:
                 worker.abort("the program ended without leaving the job")
         worker.close()
+    deadline = time.monotonic() + _EXIT_SECONDS
     if _completions is not None:
         _tally.stop_completions()
         _completions.join(_EXIT_SECONDS)
     for stop in _enders:
-        stop(_EXIT_SECONDS)
+        stop(deadline)
 
 
 def _after_fork():

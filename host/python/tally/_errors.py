@@ -29,11 +29,11 @@ class NotFinite(Error, ArithmeticError):
     """NaN, Inf or too large a magnitude in an array; see non_finite."""
 
 
-_CLASSES = {1: InvalidArgument, 2: NotFinite, 4: Refused, 6: Timeout}
+CLASSES = {1: InvalidArgument, 2: NotFinite, 4: Refused, 6: Timeout}
 
 
 def make(code, text, index=None):
-    """The exception of a code of tally.h. The extensions call it."""
-    error = _CLASSES.get(code, Error)(text)
+    """The exception of a code of tally.h. The extensions make the same without a line of python (waits.h)."""
+    error = CLASSES.get(code, Error)(text)
     error.code, error.index = code, index
     return error

@@ -1,8 +1,11 @@
 """Operations are asked for in the same order at all ranks, though the values of some are not there yet."""
 import collections
+import contextlib
 import threading
 import time
 import weakref
+
+from tally._errors import Error
 
 
 class Order:
@@ -13,7 +16,7 @@ class Order:
     def __init__(self, worker):
         self._worker = weakref.ref(worker)
         self._lock, self._waiting, self._more = threading.Lock(), collections.deque(), threading.Event()
-        self._thread = None
+        self._thread, self._stopped = None, False
 
     @classmethod
     def of(cls, worker):
@@ -25,7 +28,7 @@ class Order:
     def issue(self, ask, ready=()):
         """The operation that ask() begins: at once, or when the events in `ready` are over and all before it have begun."""
         with self._lock:
-            if not ready and not self._waiting:
+            if self._stopped or not ready and not self._waiting:
                 return ask()
             later = Later(ask, ready)
             self._waiting.append(later)
@@ -37,11 +40,11 @@ class Order:
             return later
 
     @classmethod
-    def stop_all(cls, seconds):
-        """All that waits begins, or fails, if it does within that time; nothing may be asked for any more."""
-        deadline = time.monotonic() + seconds
+    def stop_all(cls, deadline):
+        """All that waits begins, or fails as its worker is closed, if it does by then. What is asked for later fails, too."""
         for order in cls._started:
             with order._lock:
+                order._stopped = True
                 order._waiting.append(None)
                 order._more.set()
         for order in cls._started:
@@ -56,7 +59,8 @@ class Order:
             worker = self._worker()
             if error is not None and worker is not None:
                 # The others have begun it: whatever came next here would meet it there.
-                worker.abort(f"a sum could not begin: {error}")
+                with contextlib.suppress(Error):  # it is closed
+                    worker.abort(f"a sum could not begin: {error}")
             with self._lock:  # what comes meanwhile stands behind it
                 self._waiting.popleft()
                 if not self._waiting:

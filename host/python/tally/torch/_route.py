@@ -4,6 +4,7 @@ import collections
 import hashlib
 import os
 import queue
+import sys
 import threading
 import time
 import warnings
@@ -26,29 +27,46 @@ class _Callers:
     keep others from being called. As many as are blocked at a time, and one."""
 
     def __init__(self):
-        self._calls, self._lock, self._idle, self._threads = queue.SimpleQueue(), threading.Lock(), 0, []
+        self._calls, self._lock, self._threads = queue.SimpleQueue(), threading.Lock(), []
+        self._idle, self._stopped = 0, False  # threads that wait for a call, less calls that wait for a thread
 
     def call(self, what):
         with self._lock:
-            idle = self._idle > 0
-            self._idle -= idle
-            if not idle:
-                self._threads.append(threading.Thread(target=self._run, name="tally-torch", daemon=True))
-                self._threads[-1].start()
-        self._calls.put(what)
+            if not self._stopped:
+                if self._idle <= 0:
+                    self._start()
+                self._idle -= 1
+                self._calls.put(what)
+                return
+        what()
+
+    def _start(self):
+        thread = threading.Thread(target=self._run, name="tally-torch", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            if not self._threads:
+                raise
+            return  # no more threads: one of those that are blocked takes it
+        self._threads.append(thread)
+        self._idle += 1
 
     def _run(self):
         for what in iter(self._calls.get, None):
-            what()
+            try:
+                what()
+            except Exception:  # pylint: disable=broad-except
+                threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
             with self._lock:
                 self._idle += 1
 
-    def stop(self, seconds):
-        """What is called already comes to its end, if it does within that time: a thread that is in torch's C++ when the
-        interpreter has ended ends the process (std::terminate)."""
-        deadline = time.monotonic() + seconds
-        for _ in self._threads:
-            self._calls.put(None)
+    def stop(self, deadline):
+        """What is called already comes to its end, if it does by then: a thread that comes back to torch's C++ when the
+        interpreter ends, and asks for the GIL there, ends the process (std::terminate). It can sum nothing any more."""
+        with self._lock:
+            self._stopped = True
+            for _ in self._threads:
+                self._calls.put(None)
         for thread in self._threads:
             thread.join(max(0, deadline - time.monotonic()))
 
@@ -282,4 +300,4 @@ def _after_fork():
 atexit.register(_say_at_exit)
 os.register_at_fork(after_in_child=_after_fork)
 # What stands in an order is begun, or fails, before its callers are told to stop.
-tally._enders.extend([Order.stop_all, lambda seconds: _callers.stop(seconds)])  # pylint: disable=protected-access
+tally._enders.extend([Order.stop_all, lambda deadline: _callers.stop(deadline)])  # pylint: disable=protected-access
