@@ -145,7 +145,8 @@ def torch_sums_of_arrays_that_differ(lab):
 
 @case()
 def torch_ends_behind_what_is_chained(lab):
-    """A program that just ends, beside threads in torch: no signal ends it, and what was chained to a sum is done."""
+    """A program that just ends, beside threads in torch: no signal ends it, and what was chained to a sum is done. A
+    child of fork() has such threads of its own."""
     box, job = box_of(lab)
     ranks = start(lab, box, job, "ends")
     expect_good(ranks)

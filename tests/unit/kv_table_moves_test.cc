@@ -139,7 +139,7 @@ TEST_F(KvTableState, OfSeveralWhoBringARowTheOneWithTheMostRoundsHasItRight) {
 }
 // At another server it could not close, as a worker was lost meanwhile. Seed 5781 of the simulator's tables: what it said then
 // began a session that nobody could end.
-// It could not close at another server. The first of the two tables had a round, the second none.
+// The first of the two tables had a round, the second none.
 TEST_F(KvTableState, WhoLeavesAfterAllHaveClosedHereTouchesNoLaterSession) {
   const std::vector<Key> keys{1};
   const std::vector<float> rows{9};

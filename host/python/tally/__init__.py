@@ -260,9 +260,14 @@ def _run_completions():
                 if callback is not None:
                     callback()
             except Exception:  # pylint: disable=broad-except
-                threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
+                _tell_of_exception()
             del callback, arrays
         del done
+
+
+def _tell_of_exception():
+    """Of the one that is being handled: as if it had ended this thread, which goes on."""
+    threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
 
 
 def _at_exit():
@@ -285,7 +290,7 @@ def _at_exit():
     deadline = time.monotonic() + _EXIT_SECONDS
     if _completions is not None:
         _tally.stop_completions()
-        _completions.join(_EXIT_SECONDS)
+        _completions.join(deadline - time.monotonic())
     for stop in _enders:
         stop(deadline)
 

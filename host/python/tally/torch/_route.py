@@ -4,7 +4,6 @@ import collections
 import hashlib
 import os
 import queue
-import sys
 import threading
 import time
 import warnings
@@ -56,7 +55,7 @@ class _Callers:
             try:
                 what()
             except Exception:  # pylint: disable=broad-except
-                threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
+                tally._tell_of_exception()  # pylint: disable=protected-access
             with self._lock:
                 self._idle += 1
 
